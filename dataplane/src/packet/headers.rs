@@ -1,0 +1,240 @@
+//! The parser: the first stage. It validates Ethernet, IPv4 and L4 once, in the order of RFC 1812 5.2.2, and
+//! leaves a compact [`Headers`] on which every later stage relies: offsets that lie inside the frame, and
+//! lengths that fit into each other. It never changes the packet, and never reads beyond the IP packet's end.
+
+use std::net::Ipv4Addr;
+
+use super::buffer::{ChecksumStatus, Packet};
+use super::checksum;
+use super::key::FlowKey;
+use super::mac::MacAddr;
+use crate::drops::DropReason;
+
+/// The length of an Ethernet header without VLAN tags, in bytes: the offset of IPv4 and of ARP.
+pub const ETHERNET_LEN: usize = 14;
+
+/// What a packet is to the later stages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// IPv4 with TCP or UDP: the ports are in the key.
+    Flow,
+    /// IPv4 with ICMP: addresses in the key, ports 0.
+    Icmp,
+    /// ARP: the key is empty, and nothing but the Ethernet header has been looked at.
+    Arp,
+}
+
+/// A validated packet in 24 bytes. The frame holds at least `end` bytes; `l3 <= l4 <= end`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Headers {
+    /// Addresses and ports.
+    pub key: FlowKey,
+    /// Offset of the IPv4 header or the ARP packet in the frame, in bytes.
+    pub l3: u16,
+    /// Offset of the TCP, UDP or ICMP header in the frame, in bytes; of the ARP packet once more.
+    pub l4: u16,
+    /// End of the IP packet in the frame: what follows is padding of the link. For ARP, the frame's end.
+    pub end: u16,
+    /// The IP protocol number; 0 for ARP.
+    pub protocol: u8,
+    /// The TTL as received; 0 for ARP.
+    pub ttl: u8,
+    /// The TCP flags, the 14th byte of its header; 0 for everything else.
+    pub tcp_flags: u8,
+    /// What it is.
+    pub kind: Kind,
+}
+
+const _: () = assert!(size_of::<Headers>() == 24);
+
+/// What the parser has to know of the port that received the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortRules {
+    /// The port's own MAC address.
+    pub mac: MacAddr,
+    /// Take unicast frames whatever their destination MAC: for ports without addresses of their own, such as
+    /// `net_null` and `net_ring`.
+    pub any_mac: bool,
+    /// Look for TCP and UDP checksums that an offload should have completed and did not: for software devices
+    /// (veth, TAP, virtio), whose peer may hand over packets that never see a wire.
+    pub check_partial: bool,
+}
+
+/// Validates one received frame.
+///
+/// # Errors
+/// The one reason to drop it, the first that applies in the order of RFC 1812 5.2.2.
+#[inline]
+pub fn parse<P: Packet>(packet: &P, rules: &PortRules) -> Result<Headers, DropReason> {
+    let frame = packet.bytes();
+    let Some((ethernet, rest)) = frame.split_first_chunk::<ETHERNET_LEN>() else {
+        return Err(DropReason::RuntFrame);
+    };
+    let [d0, d1, d2, d3, d4, d5, _, _, _, _, _, _, type_high, type_low] = *ethernet;
+    let destination = MacAddr([d0, d1, d2, d3, d4, d5]);
+    let ours = destination == rules.mac || (rules.any_mac && !destination.is_multicast());
+    if !ours && !destination.is_multicast() {
+        return Err(DropReason::NotOurMac);
+    }
+    if [type_high, type_low] != [0x08, 0x00] {
+        return not_ipv4([type_high, type_low], frame.len());
+    }
+    if !ours {
+        // RFC 1812 5.3.4: what came as a link broadcast must not be forwarded, nor answered (RFC 1122 3.2.2).
+        return Err(DropReason::NotForUs);
+    }
+    let Some(header) = rest.first_chunk::<20>() else {
+        return Err(DropReason::RuntFrame);
+    };
+    ipv4(packet, frame, header, rules.check_partial)
+}
+
+/// Every frame that is not IPv4. Cold: of these a gateway sees one ARP packet a second and neighbour.
+#[cold]
+fn not_ipv4(ethertype: [u8; 2], frame_len: usize) -> Result<Headers, DropReason> {
+    match u16::from_be_bytes(ethertype) {
+        0x0806 => Ok(Headers {
+            key: FlowKey::default(),
+            l3: ETHERNET_LEN as u16,
+            l4: ETHERNET_LEN as u16,
+            end: frame_len.min(usize::from(u16::MAX)) as u16,
+            protocol: 0,
+            ttl: 0,
+            tcp_flags: 0,
+            kind: Kind::Arp,
+        }),
+        0x8100 | 0x88a8 => Err(DropReason::VlanTag),
+        _ => Err(DropReason::UnknownEthertype),
+    }
+}
+
+/// The IPv4 header (RFC 1812 5.2.2), then what it carries.
+#[inline(always)]
+fn ipv4<P: Packet>(
+    packet: &P,
+    frame: &[u8],
+    header: &[u8; 20],
+    check_partial: bool,
+) -> Result<Headers, DropReason> {
+    let header_len = usize::from(header[0] & 0x0f) * 4;
+    let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    if header[0] >> 4 != 4 || header_len < 20 || total_len < header_len {
+        return Err(DropReason::BadIpHeader);
+    }
+    let end = ETHERNET_LEN + total_len;
+    // Offsets are 16 bits wide; no device hands over a frame beyond that.
+    if end > frame.len() || end > usize::from(u16::MAX) {
+        return Err(DropReason::TruncatedFrame);
+    }
+    match packet.ip_checksum() {
+        ChecksumStatus::Good => {}
+        ChecksumStatus::Bad => return Err(DropReason::BadIpChecksum),
+        ChecksumStatus::Unknown => {
+            let sum = match header_len {
+                20 => checksum::sum20(header),
+                _ => checksum::sum(
+                    frame
+                        .get(ETHERNET_LEN..ETHERNET_LEN + header_len)
+                        .unwrap_or(header),
+                ),
+            };
+            if sum != 0xffff {
+                return Err(DropReason::BadIpChecksum);
+            }
+        }
+    }
+    // RFC 1812 5.3.7: nobody can answer these. 224/4 is multicast.
+    if matches!(header[12], 0 | 127 | 224..=239) || header[12..16] == [0xff; 4] {
+        return Err(DropReason::BadSource);
+    }
+    // More fragments, or an offset: ports stand in a first fragment only, and checksums in none.
+    if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
+        return Err(DropReason::Fragment);
+    }
+    let l4 = ETHERNET_LEN + header_len;
+    l4_header(packet, frame, header, l4, end, check_partial)
+}
+
+/// The L4 header: that it is whole, and fits into the IP packet.
+#[inline(always)]
+fn l4_header<P: Packet>(
+    packet: &P,
+    frame: &[u8],
+    header: &[u8; 20],
+    l4: usize,
+    end: usize,
+    check_partial: bool,
+) -> Result<Headers, DropReason> {
+    let [.., ttl, protocol, _, _, a0, a1, a2, a3, a4, a5, a6, a7] = *header;
+    let addresses = [a0, a1, a2, a3, a4, a5, a6, a7];
+    // `end` is inside the frame; this is how the compiler learns it.
+    let segment = frame.get(l4..end).unwrap_or(&[]);
+    let (kind, ports, tcp_flags, length, sum) = match protocol {
+        6 => {
+            let Some(tcp) = segment.first_chunk::<20>() else {
+                return Err(DropReason::BadL4Header);
+            };
+            let data_offset = usize::from(tcp[12] >> 4) * 4;
+            if data_offset < 20 || data_offset > segment.len() {
+                return Err(DropReason::BadL4Header);
+            }
+            let sum = u16::from_be_bytes([tcp[16], tcp[17]]);
+            (
+                Kind::Flow,
+                [tcp[0], tcp[1], tcp[2], tcp[3]],
+                tcp[13],
+                segment.len(),
+                sum,
+            )
+        }
+        17 => {
+            let Some(udp) = segment.first_chunk::<8>() else {
+                return Err(DropReason::BadL4Header);
+            };
+            let length = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
+            if length < 8 || length > segment.len() {
+                return Err(DropReason::BadL4Header);
+            }
+            let sum = u16::from_be_bytes([udp[6], udp[7]]);
+            (Kind::Flow, [udp[0], udp[1], udp[2], udp[3]], 0, length, sum)
+        }
+        1 if segment.len() >= 8 => (Kind::Icmp, [0; 4], 0, 0, 0),
+        1 => return Err(DropReason::BadL4Header),
+        _ => return Err(DropReason::UnknownProtocol),
+    };
+    let headers = Headers {
+        key: FlowKey::from_wire(&addresses, &ports),
+        l3: ETHERNET_LEN as u16,
+        l4: l4 as u16,
+        end: end as u16,
+        protocol,
+        ttl,
+        tcp_flags,
+        kind,
+    };
+    match packet.l4_checksum() {
+        ChecksumStatus::Good => Ok(headers),
+        // RFC 768: a UDP sender that computed no checksum sends 0. Some devices call that a wrong one.
+        ChecksumStatus::Bad if protocol == 17 && sum == 0 => Ok(headers),
+        ChecksumStatus::Bad => Err(DropReason::BadL4Checksum),
+        ChecksumStatus::Unknown if check_partial && kind == Kind::Flow => {
+            partial_checksum(headers, segment.get(..length).unwrap_or(segment), sum)
+        }
+        ChecksumStatus::Unknown => Ok(headers),
+    }
+}
+
+/// Refuses a segment in whose checksum field only the pseudo header's sum stands, as an offload wants to find
+/// it, unless that is right: one valid packet in 65,536 has this very checksum.
+#[inline]
+fn partial_checksum(headers: Headers, segment: &[u8], field: u16) -> Result<Headers, DropReason> {
+    let (source, destination): (Ipv4Addr, Ipv4Addr) = (headers.key.source(), headers.key.destination());
+    let pseudo = checksum::pseudo_header(source, destination, headers.protocol, segment.len() as u16);
+    if field == pseudo && checksum::add(pseudo, checksum::sum(segment)) != 0xffff {
+        return Err(DropReason::PartialChecksum);
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests;
