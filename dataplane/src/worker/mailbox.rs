@@ -3,7 +3,8 @@
 //! by control.
 
 use crate::flow::Connection;
-use crate::neighbour::NeighbourInfo;
+use crate::local::AddressUse;
+use crate::neighbour::NeighbourView;
 use crate::service::Snapshot;
 use crossbeam::queue::ArrayQueue;
 use std::net::Ipv4Addr;
@@ -18,7 +19,9 @@ pub enum Order {
     /// Tell the connections, in slices.
     ListConnections(Arc<Listing<Connection>>),
     /// Tell the neighbours.
-    ListNeighbours(Arc<Listing<NeighbourInfo>>),
+    ListNeighbours(Arc<Listing<NeighbourView>>),
+    /// Tell how the local addresses are used.
+    ListLocalAddresses(Arc<Listing<AddressUse>>),
 }
 
 /// What a worker is done with.
@@ -29,7 +32,9 @@ pub enum Spent {
     /// A listing that is complete.
     Connections(Arc<Listing<Connection>>),
     /// A listing that is complete.
-    Neighbours(Arc<Listing<NeighbourInfo>>),
+    Neighbours(Arc<Listing<NeighbourView>>),
+    /// A listing that is complete.
+    LocalAddresses(Arc<Listing<AddressUse>>),
 }
 
 /// An answer under way: the worker fills it while control empties it.
@@ -74,11 +79,8 @@ pub enum Event {
     },
     /// The connection table is full.
     TableFull,
-    /// A neighbour does not answer ARP.
-    NeighbourFailed {
-        /// The neighbour's address.
-        address: Ipv4Addr,
-    },
+    /// A neighbour does not answer ARP, and packets waited for it in vain; `show neighbours` names it.
+    NeighbourFailed,
 }
 
 /// The two queues, and the events, between control and one worker.

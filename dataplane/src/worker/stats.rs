@@ -79,17 +79,13 @@ pub struct ServerStats {
     pub inactive: Gauge,
 }
 
-/// A set of local addresses as the snapshot numbers them, on one worker.
-#[derive(Debug, Default)]
-pub struct LocalStats {
-    /// Local ports taken now, over all servers.
-    pub used: Counter,
-    /// Connections in TIME_WAIT or CLOSE that gave up their port.
-    pub recycled: Counter,
-    /// Ports taken from a shard other than the client's.
-    pub borrowed: Counter,
-    /// Connections refused because no port was free.
-    pub exhausted: Counter,
+impl ServerStats {
+    /// Connections now, active and inactive.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        u64::from(self.active.get()) + u64::from(self.inactive.get())
+    }
 }
 
 /// Everything that one worker counts.
@@ -117,8 +113,6 @@ pub struct WorkerStats {
     pub port_sent: Vec<Counter>,
     /// Per server slot.
     pub servers: Vec<ServerStats>,
-    /// Per local-address pool slot.
-    pub locals: Vec<LocalStats>,
     /// Connections in the table now.
     pub connections: Counter,
     /// Connections opened, ever.
@@ -136,9 +130,9 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    /// Counters at zero for `ports` Ethernet ports, `servers` server slots and `pools` local-address pools.
+    /// Counters at zero for `ports` Ethernet ports and `servers` server slots.
     #[must_use]
-    pub fn new(ports: usize, servers: usize, pools: usize) -> WorkerStats {
+    pub fn new(ports: usize, servers: usize) -> WorkerStats {
         fn zeroes<T: Default>(count: usize) -> Vec<T> {
             std::iter::repeat_with(T::default).take(count).collect()
         }
@@ -154,7 +148,6 @@ impl WorkerStats {
             port_received: zeroes(ports),
             port_sent: zeroes(ports),
             servers: zeroes(servers),
-            locals: zeroes(pools),
             connections: Counter::default(),
             opened: Counter::default(),
             turns: Counter::default(),
