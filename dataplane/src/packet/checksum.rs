@@ -159,11 +159,9 @@ const fn add_carry(total: u64, word: u64) -> u64 {
 /// Brings a sum of words down to 16 bits; zero only comes from zero.
 #[inline]
 const fn fold(total: u64) -> u16 {
-    let total = (total & 0xffff_ffff) + (total >> 32);
-    let total = (total & 0xffff) + (total >> 16);
-    let total = (total & 0xffff) + (total >> 16);
-    let total = (total & 0xffff) + (total >> 16);
-    total as u16
+    // Adding both halves to each other in both places leaves, above, their sum with its carry come in again.
+    let total = (total.wrapping_add(total.rotate_left(32)) >> 32) as u32;
+    (total.wrapping_add(total.rotate_left(16)) >> 16) as u16
 }
 
 #[cfg(test)]

@@ -64,36 +64,50 @@ pub struct PortRules {
 ///
 /// # Errors
 /// The one reason to drop it, the first that applies in the order of RFC 1812 5.2.2.
-#[inline]
+#[inline(always)]
 pub fn parse<P: Packet>(packet: &P, rules: &PortRules) -> Result<Headers, DropReason> {
     let frame = packet.bytes();
     let Some((ethernet, rest)) = frame.split_first_chunk::<ETHERNET_LEN>() else {
         return Err(DropReason::RuntFrame);
     };
-    let [d0, d1, d2, d3, d4, d5, _, _, _, _, _, _, type_high, type_low] = *ethernet;
-    let destination = MacAddr([d0, d1, d2, d3, d4, d5]);
-    let ours = destination == rules.mac || (rules.any_mac && !destination.is_multicast());
-    if !ours && !destination.is_multicast() {
-        return Err(DropReason::NotOurMac);
-    }
-    if [type_high, type_low] != [0x08, 0x00] {
-        return not_ipv4([type_high, type_low], frame.len());
-    }
-    if !ours {
-        // RFC 1812 5.3.4: what came as a link broadcast must not be forwarded, nor answered (RFC 1122 3.2.2).
-        return Err(DropReason::NotForUs);
+    let [d0, d1, d2, d3, d4, d5, .., type_high, type_low] = *ethernet;
+    let to_port = MacAddr([d0, d1, d2, d3, d4, d5]) == rules.mac;
+    if !(to_port && [type_high, type_low] == [0x08, 0x00]) {
+        match other_link(ethernet, rules, frame.len()) {
+            Ok(None) => {}
+            Ok(Some(arp)) => return Ok(arp),
+            Err(reason) => return Err(reason),
+        }
     }
     let Some(header) = rest.first_chunk::<20>() else {
         return Err(DropReason::RuntFrame);
     };
-    ipv4(packet, frame, header, rules.check_partial)
+    match header[0] {
+        0x45 => ipv4(packet, frame, header, 20, rules.check_partial),
+        _ => with_options(packet, frame, header, rules.check_partial),
+    }
 }
 
-/// Every frame that is not IPv4. Cold: of these a gateway sees one ARP packet a second and neighbour.
+/// Every frame but IPv4 for the port's own MAC: `None` means that it is to be read as IPv4 all the same. Cold:
+/// a gateway sees about one ARP packet a second and neighbour.
 #[cold]
-fn not_ipv4(ethertype: [u8; 2], frame_len: usize) -> Result<Headers, DropReason> {
-    match u16::from_be_bytes(ethertype) {
-        0x0806 => Ok(Headers {
+#[inline(never)]
+fn other_link(
+    ethernet: &[u8; ETHERNET_LEN],
+    rules: &PortRules,
+    frame_len: usize,
+) -> Result<Option<Headers>, DropReason> {
+    let [d0, d1, d2, d3, d4, d5, .., type_high, type_low] = *ethernet;
+    let destination = MacAddr([d0, d1, d2, d3, d4, d5]);
+    let group = destination.is_multicast();
+    if destination != rules.mac && !rules.any_mac && !group {
+        return Err(DropReason::NotOurMac);
+    }
+    match u16::from_be_bytes([type_high, type_low]) {
+        // RFC 1812 5.3.4: what came as a link broadcast must not be forwarded, nor answered (RFC 1122 3.2.2).
+        0x0800 if group => Err(DropReason::NotForUs),
+        0x0800 => Ok(None),
+        0x0806 => Ok(Some(Headers {
             key: FlowKey::default(),
             l3: ETHERNET_LEN as u16,
             l4: ETHERNET_LEN as u16,
@@ -102,23 +116,40 @@ fn not_ipv4(ethertype: [u8; 2], frame_len: usize) -> Result<Headers, DropReason>
             ttl: 0,
             tcp_flags: 0,
             kind: Kind::Arp,
-        }),
+        })),
         0x8100 | 0x88a8 => Err(DropReason::VlanTag),
         _ => Err(DropReason::UnknownEthertype),
     }
 }
 
-/// The IPv4 header (RFC 1812 5.2.2), then what it carries.
-#[inline(always)]
-fn ipv4<P: Packet>(
+/// An IPv4 header of unusual first byte. Cold: hosts do not send options.
+#[cold]
+#[inline(never)]
+fn with_options<P: Packet>(
     packet: &P,
     frame: &[u8],
     header: &[u8; 20],
     check_partial: bool,
 ) -> Result<Headers, DropReason> {
     let header_len = usize::from(header[0] & 0x0f) * 4;
+    if header[0] >> 4 != 4 || header_len < 20 {
+        return Err(DropReason::BadIpHeader);
+    }
+    ipv4(packet, frame, header, header_len, check_partial)
+}
+
+/// The IPv4 header (RFC 1812 5.2.2), then what it carries. Inlined into each caller, so that the usual length
+/// is a constant.
+#[inline(always)]
+fn ipv4<P: Packet>(
+    packet: &P,
+    frame: &[u8],
+    header: &[u8; 20],
+    header_len: usize,
+    check_partial: bool,
+) -> Result<Headers, DropReason> {
     let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    if header[0] >> 4 != 4 || header_len < 20 || total_len < header_len {
+    if total_len < header_len {
         return Err(DropReason::BadIpHeader);
     }
     let end = ETHERNET_LEN + total_len;
@@ -165,8 +196,7 @@ fn l4_header<P: Packet>(
     end: usize,
     check_partial: bool,
 ) -> Result<Headers, DropReason> {
-    let [.., ttl, protocol, _, _, a0, a1, a2, a3, a4, a5, a6, a7] = *header;
-    let addresses = [a0, a1, a2, a3, a4, a5, a6, a7];
+    let [.., ttl, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
     // `end` is inside the frame; this is how the compiler learns it.
     let segment = frame.get(l4..end).unwrap_or(&[]);
     let (kind, ports, tcp_flags, length, sum) = match protocol {
@@ -181,7 +211,7 @@ fn l4_header<P: Packet>(
             let sum = u16::from_be_bytes([tcp[16], tcp[17]]);
             (
                 Kind::Flow,
-                [tcp[0], tcp[1], tcp[2], tcp[3]],
+                u32::from_ne_bytes([tcp[0], tcp[1], tcp[2], tcp[3]]),
                 tcp[13],
                 segment.len(),
                 sum,
@@ -196,14 +226,24 @@ fn l4_header<P: Packet>(
                 return Err(DropReason::BadL4Header);
             }
             let sum = u16::from_be_bytes([udp[6], udp[7]]);
-            (Kind::Flow, [udp[0], udp[1], udp[2], udp[3]], 0, length, sum)
+            (
+                Kind::Flow,
+                u32::from_ne_bytes([udp[0], udp[1], udp[2], udp[3]]),
+                0,
+                length,
+                sum,
+            )
         }
-        1 if segment.len() >= 8 => (Kind::Icmp, [0; 4], 0, 0, 0),
+        1 if segment.len() >= 8 => (Kind::Icmp, 0, 0, 0, 0),
         1 => return Err(DropReason::BadL4Header),
         _ => return Err(DropReason::UnknownProtocol),
     };
     let headers = Headers {
-        key: FlowKey::from_wire(&addresses, &ports),
+        key: FlowKey::from_words([
+            u32::from_ne_bytes([s0, s1, s2, s3]),
+            u32::from_ne_bytes([d0, d1, d2, d3]),
+            ports,
+        ]),
         l3: ETHERNET_LEN as u16,
         l4: l4 as u16,
         end: end as u16,
@@ -226,14 +266,21 @@ fn l4_header<P: Packet>(
 
 /// Refuses a segment in whose checksum field only the pseudo header's sum stands, as an offload wants to find
 /// it, unless that is right: one valid packet in 65,536 has this very checksum.
-#[inline]
+#[inline(always)]
 fn partial_checksum(headers: Headers, segment: &[u8], field: u16) -> Result<Headers, DropReason> {
     let (source, destination): (Ipv4Addr, Ipv4Addr) = (headers.key.source(), headers.key.destination());
     let pseudo = checksum::pseudo_header(source, destination, headers.protocol, segment.len() as u16);
-    if field == pseudo && checksum::add(pseudo, checksum::sum(segment)) != 0xffff {
+    if field == pseudo && is_wrong(pseudo, segment) {
         return Err(DropReason::PartialChecksum);
     }
     Ok(headers)
+}
+
+/// Whether the checksum in a whole segment is wrong. Cold: asked of one right packet in 65,536.
+#[cold]
+#[inline(never)]
+fn is_wrong(pseudo: u16, segment: &[u8]) -> bool {
+    checksum::add(pseudo, checksum::sum(segment)) != 0xffff
 }
 
 #[cfg(test)]

@@ -62,6 +62,13 @@ impl FlowKey {
         self.words
     }
 
+    /// The key of three such words.
+    #[inline]
+    #[must_use]
+    pub const fn from_words(words: [u32; 3]) -> FlowKey {
+        FlowKey { words }
+    }
+
     /// The source address.
     #[inline]
     #[must_use]
