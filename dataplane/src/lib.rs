@@ -5,5 +5,7 @@
 //! under a fuzzer and in `tidegate replay`, without a NIC.
 
 pub mod drops;
+pub mod local;
 pub mod packet;
 pub mod time;
+pub mod worker;

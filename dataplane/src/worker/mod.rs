@@ -1,0 +1,3 @@
+//! Workers: the burst pipeline, and which worker owns what.
+
+pub mod shard;
