@@ -4,8 +4,11 @@
 //! [`packet::Packet`] and [`worker::Io`], time and seeds are arguments. So every rule runs in a unit test,
 //! under a fuzzer and in `tidegate replay`, without a NIC.
 
+pub mod arch;
 pub mod drops;
+pub mod flow;
 pub mod local;
+pub mod memory;
 pub mod packet;
 pub mod time;
 pub mod worker;

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::ops::{Index, IndexMut};
 
 use super::PortRange;
-use super::index::TagIndex;
 use super::pairs::PairHasher;
+use crate::flow::TagIndex;
 
 /// What one local address has done for this worker since it was first used. Counters only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,6 +8,8 @@ use std::ops::{Index, IndexMut};
 
 use bytemuck::Pod;
 
+use crate::memory::Slab;
+
 /// What a slot has to offer to an arena: a link for the free list, used as the slot pleases while it is live.
 pub(super) trait Slot: Pod {
     /// The link to the next slot.
@@ -91,7 +93,7 @@ impl<T: Slot> Arena<T> {
     }
 
     pub(super) fn reserved_bytes(&self) -> usize {
-        self.slots.len() * size_of::<T>()
+        self.slots.bytes()
     }
 }
 
@@ -145,27 +147,5 @@ impl Queue {
             0 => self.last = previous,
             next => *arena[next].previous() = previous,
         }
-    }
-}
-
-/// Zeroed memory which the system hands out page by page when it is first written.
-pub(super) struct Slab<T>(Vec<T>);
-
-impl<T: Pod> Slab<T> {
-    pub(super) fn new(len: usize, _hugepages: bool) -> io::Result<Slab<T>> {
-        Ok(Slab(bytemuck::zeroed_vec(len)))
-    }
-}
-
-impl<T> std::ops::Deref for Slab<T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
-        &self.0
-    }
-}
-
-impl<T> std::ops::DerefMut for Slab<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
     }
 }

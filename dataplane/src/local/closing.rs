@@ -3,8 +3,9 @@
 
 use std::io;
 
-use super::arena::{Arena, Slab};
+use super::arena::Arena;
 use super::pairs::PairSlot;
+use crate::memory::Slab;
 
 /// Marks a link as the end of a list; the other bits are the pair. So a record in the middle of nowhere finds its
 /// pair by its links, and none needs a field for it.
@@ -79,6 +80,6 @@ impl Closing {
     }
 
     pub(super) fn reserved_bytes(&self) -> usize {
-        self.links.len() * size_of::<Links>()
+        self.links.bytes()
     }
 }

@@ -16,7 +16,6 @@
 mod addresses;
 mod arena;
 mod closing;
-mod index;
 mod lifecycle;
 mod pairs;
 mod pool;
@@ -28,6 +27,9 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 use thiserror::Error;
+
+use crate::flow::RecordId;
+use crate::packet::FlowKey;
 
 pub use addresses::AddressUse;
 pub use pool::{LipPool, Server};
@@ -45,6 +47,19 @@ pub struct Pair {
     pub server_port: u16,
     /// The IP protocol number.
     pub protocol: u8,
+}
+
+impl Pair {
+    /// The pair of a connection whose answers have this outbound key (server to local address).
+    #[must_use]
+    pub const fn of_outbound(key: &FlowKey, protocol: u8) -> Pair {
+        Pair {
+            local: key.destination(),
+            server: key.source(),
+            server_port: key.source_port(),
+            protocol,
+        }
+    }
 }
 
 /// The ports of a local address that may be handed out: never empty, never port 0.
@@ -121,7 +136,7 @@ pub enum TakeError {
     Exhausted {
         /// The record of the connection that has been closing for the longest. The caller ends that connection,
         /// which releases its port, and takes again. Counted as recycled. None when no connection is closing.
-        recyclable: Option<u32>,
+        recyclable: Option<RecordId>,
     },
     /// Ports are free, but the memory to keep account of them is used up.
     #[error("the memory for local ports is used up: raise the limits of pairs, port sets or port memory")]

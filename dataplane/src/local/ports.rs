@@ -6,10 +6,10 @@ use std::net::Ipv4Addr;
 use super::addresses::Addresses;
 use super::arena::{Arena, Queue};
 use super::closing::Closing;
-use super::index::TagIndex;
 use super::pairs::{PairHasher, PairSlot};
 use super::sets::{Blocks, Growth, PortSet};
 use super::{Pair, PortRange, TakeError, Taken};
+use crate::flow::{RecordId, TagIndex};
 use crate::worker::shard::{Shard, ShardKey, ShardSet};
 
 /// Sizes of [`LocalPorts`], fixed at start.
@@ -79,7 +79,7 @@ pub(super) enum Miss {
         /// The shards that do have one.
         free: ShardSet,
         /// The record that has been closing for the longest.
-        closing: Option<u32>,
+        closing: Option<RecordId>,
     },
     /// No memory.
     Memory,
@@ -87,7 +87,6 @@ pub(super) enum Miss {
 
 impl LocalPorts {
     /// Reserves all memory; none is touched before it is used. `key` is the key that steering uses.
-    #[must_use]
     ///
     /// # Errors
     /// The system refuses the memory.
@@ -134,8 +133,8 @@ impl LocalPorts {
 
     /// Gives `port` of `pair`, which the connection `record` had, back. Also takes the record from the list of
     /// closing connections when it is there. False when the port was not in use: the caller's books are wrong.
-    pub fn release(&mut self, pair: &Pair, port: u16, record: u32) -> bool {
-        self.closing.unlist(&mut self.pairs, record);
+    pub fn release(&mut self, pair: &Pair, port: u16, record: RecordId) -> bool {
+        self.closing.unlist(&mut self.pairs, record.0);
         let shard = self.key.shard(pair.local, port);
         let Some(set) = self.find_set(self.hasher.pair(pair), pair, shard) else {
             return false;
@@ -161,17 +160,17 @@ impl LocalPorts {
 
     /// Notes that the connection `record`, which has a port of `pair`, has entered TIME_WAIT or CLOSE. A record
     /// that was noted before keeps its place. False when it did, or the pair is unknown.
-    pub fn closing(&mut self, pair: &Pair, record: u32) -> bool {
+    pub fn closing(&mut self, pair: &Pair, record: RecordId) -> bool {
         let Some(id) = self.find_pair(self.hasher.pair(pair), pair) else {
             return false;
         };
-        self.closing.list(&mut self.pairs, id, record)
+        self.closing.list(&mut self.pairs, id, record.0)
     }
 
     /// Notes that the connection `record` has left TIME_WAIT or CLOSE for a live state. False when it was not
     /// noted as closing.
-    pub fn reopened(&mut self, record: u32) -> bool {
-        self.closing.unlist(&mut self.pairs, record)
+    pub fn reopened(&mut self, record: RecordId) -> bool {
+        self.closing.unlist(&mut self.pairs, record.0)
     }
 
     /// Takes a port in `wanted`, or else in one of `allowed`.
@@ -211,7 +210,7 @@ impl LocalPorts {
     pub(super) fn refuse(
         &mut self,
         pairs: impl IntoIterator<Item = Pair>,
-        recyclable: Option<(Pair, u32)>,
+        recyclable: Option<(Pair, RecordId)>,
         memory: bool,
     ) -> TakeError {
         if let Some((pair, record)) = recyclable {
@@ -247,7 +246,7 @@ impl LocalPorts {
         let borrowed = !free.contains(wanted);
         let port = if borrowed {
             let Some(shard) = free.and(allowed).next_from(wanted) else {
-                let closing = Some(slot.closing_first).filter(|record| *record != 0);
+                let closing = (slot.closing_first != 0).then_some(RecordId(slot.closing_first));
                 return Err(Miss::Dry { free, closing });
             };
             self.draw_in(hash, id, shard, None)

@@ -67,7 +67,7 @@ impl LocalPorts {
     /// Memory reserved and touched.
     #[must_use]
     pub fn memory(&self) -> MemoryUse {
-        let indices = self.pair_index.bytes() + self.set_index.bytes();
+        let indices = self.pair_index.memory().0 + self.set_index.memory().0;
         let arenas = self.pairs.reserved_bytes() + self.sets.reserved_bytes();
         MemoryUse {
             reserved: indices + arenas + self.blocks.reserved_bytes() + self.closing.reserved_bytes(),

@@ -1,0 +1,21 @@
+//! Connections: the table and its index, the record, time, protocol state, and the description of a
+//! connection for the outside. A worker owns one of each and calls it from its pipeline; nothing here knows of
+//! packets, services or other workers.
+
+pub mod export;
+pub mod hash;
+pub mod index;
+pub mod record;
+pub mod state;
+pub mod table;
+pub mod timeouts;
+pub mod wheel;
+
+pub use export::Connection;
+pub use hash::FlowHasher;
+pub use index::TagIndex;
+pub use record::{Direction, Flags, Mode, Record, RecordId};
+pub use state::TcpState;
+pub use table::{ConnectionTable, FlowIndex, Hit, InsertError, Query};
+pub use timeouts::Timeouts;
+pub use wheel::{Verdict, Wheel};

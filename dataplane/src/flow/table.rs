@@ -1,0 +1,544 @@
+//! The connection table of a worker: an arena of records and an index over both keys of each. The pipeline
+//! looks packets up in bursts, the scheduler inserts, the wheel's owner removes. It never evicts: when it is
+//! full, an insert fails, and the caller counts the drop.
+
+use std::io;
+
+use super::hash::FlowHasher;
+use super::index::{Probe, TagIndex};
+use super::record::{Direction, Flags, Record, RecordId};
+use crate::arch::prefetch;
+use crate::memory::{Pages, Slab};
+use crate::packet::FlowKey;
+
+/// Nothing found, in the answers of [`FlowIndex::lookup_burst`].
+pub const NOT_FOUND: u32 = u32::MAX;
+/// Within a burst lookup: not in the first bucket, yet perhaps elsewhere.
+const ELSEWHERE: u32 = u32::MAX - 1;
+/// Queries looked up together: a burst.
+const BURST: usize = 32;
+
+/// What to look up: the key of a packet, its protocol, and their hash by the table's hasher.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Query {
+    /// Addresses and ports as the packet carries them.
+    pub key: FlowKey,
+    /// The IP protocol number.
+    pub protocol: u8,
+    /// [`FlowHasher::hash`] of both.
+    pub hash: u64,
+}
+
+/// A lookup's answer: the connection, and which way the packet goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hit {
+    /// The connection's record.
+    pub id: RecordId,
+    /// Whether the packet's key is the connection's inbound or its outbound one.
+    pub direction: Direction,
+}
+
+/// Why a connection cannot be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InsertError {
+    /// Every record is taken.
+    #[error("the connection table is full; raise its capacity in the configuration")]
+    TableFull,
+}
+
+/// An index over the keys of records: [`TagIndex`], or DPDK's hash as the baseline it is measured against.
+pub trait FlowIndex {
+    /// Looks up each query, and writes the id of its record or [`NOT_FOUND`] to the same place of `found`.
+    /// An id is only reported when its record has the key. The shorter slice bounds the work.
+    fn lookup_burst(&self, queries: &[Query], records: &[Record], found: &mut [u32]);
+    /// The id of the record that has this key.
+    fn lookup(&self, query: &Query, records: &[Record]) -> Option<u32>;
+    /// Adds an entry; false when there is no room, and nothing has changed.
+    fn insert(&mut self, query: &Query, id: u32) -> bool;
+    /// Removes the entry of this key and id, if there is one.
+    fn remove(&mut self, query: &Query, id: u32);
+    /// Memory in bytes, and what kind it is.
+    fn memory(&self) -> (usize, Pages);
+}
+
+#[inline(always)]
+fn is_meant(records: &[Record], id: u32, query: &Query) -> bool {
+    records
+        .get(id as usize)
+        .is_some_and(|record| record.direction_of(query).is_some())
+}
+
+impl FlowIndex for TagIndex {
+    /// Each pass runs over the whole burst, and asks for the memory that the next one needs: first buckets,
+    /// records of the candidates and second buckets, records of the second candidates.
+    #[inline]
+    fn lookup_burst(&self, queries: &[Query], records: &[Record], found: &mut [u32]) {
+        for query in queries {
+            self.prefetch(query.hash);
+        }
+        let mut elsewhere = false;
+        for (query, found) in queries.iter().zip(found.iter_mut()) {
+            *found = match self.probe(query.hash) {
+                Probe::Candidate(id) => {
+                    prefetch(records, id as usize);
+                    id
+                }
+                Probe::Absent => NOT_FOUND,
+                Probe::Elsewhere => {
+                    elsewhere = true;
+                    ELSEWHERE
+                }
+            };
+        }
+        if elsewhere {
+            for (query, found) in queries
+                .iter()
+                .zip(found.iter_mut())
+                .filter(|(_, f)| **f == ELSEWHERE)
+            {
+                if let Some(id) = self.probe_second(query.hash) {
+                    prefetch(records, id as usize);
+                    *found = id;
+                }
+            }
+        }
+        for (query, found) in queries.iter().zip(found.iter_mut()) {
+            if *found != NOT_FOUND && !is_meant(records, *found, query) {
+                *found = FlowIndex::lookup(self, query, records).unwrap_or(NOT_FOUND);
+            }
+        }
+    }
+
+    #[inline]
+    fn lookup(&self, query: &Query, records: &[Record]) -> Option<u32> {
+        self.find(query.hash, |id| is_meant(records, id, query))
+    }
+
+    fn insert(&mut self, query: &Query, id: u32) -> bool {
+        TagIndex::insert(self, query.hash, id).is_ok()
+    }
+
+    fn remove(&mut self, query: &Query, id: u32) {
+        TagIndex::remove(self, query.hash, id);
+    }
+
+    fn memory(&self) -> (usize, Pages) {
+        TagIndex::memory(self)
+    }
+}
+
+/// The connection table of one worker.
+pub struct ConnectionTable<X: FlowIndex = TagIndex> {
+    records: Slab<Record>,
+    index: X,
+    hasher: FlowHasher,
+    /// First of the free records that have been used before, linked through `next`; the last freed is the
+    /// first reused, since it is still in the cache.
+    free: u32,
+    /// The highest id ever used: memory above it has never been touched.
+    highest: u32,
+    len: u32,
+}
+
+impl ConnectionTable<TagIndex> {
+    /// An empty table for `capacity` connections, each with up to two keys.
+    ///
+    /// # Errors
+    /// The system refuses the memory, or `capacity` is beyond 2^31 - 2.
+    pub fn new(capacity: usize, hasher: FlowHasher, hugepages: bool) -> io::Result<Self> {
+        let index = TagIndex::new(capacity.saturating_mul(2), hugepages)?;
+        Self::with_index(capacity, hasher, index, hugepages)
+    }
+}
+
+impl<X: FlowIndex> ConnectionTable<X> {
+    /// An empty table over this empty index, which has room for `2 * capacity` entries.
+    ///
+    /// # Errors
+    /// The system refuses the memory, or `capacity` is beyond 2^31 - 2.
+    pub fn with_index(capacity: usize, hasher: FlowHasher, index: X, hugepages: bool) -> io::Result<Self> {
+        // The wheel marks list heads by the top bit of a link.
+        if capacity > i32::MAX as usize - 1 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "more than 2^31 - 2 connections",
+            ));
+        }
+        let records = Slab::new(capacity + 1, hugepages)?;
+        Ok(ConnectionTable {
+            records,
+            index,
+            hasher,
+            free: 0,
+            highest: 0,
+            len: 0,
+        })
+    }
+
+    /// How many connections fit.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.records.len() - 1
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The memory of records and index in bytes, and what kind the records got.
+    #[must_use]
+    pub fn memory(&self) -> (usize, Pages) {
+        (self.records.bytes() + self.index.memory().0, self.records.pages())
+    }
+
+    /// The index, for reports.
+    #[must_use]
+    pub fn index(&self) -> &X {
+        &self.index
+    }
+
+    /// The hash that queries of this table carry.
+    #[inline]
+    #[must_use]
+    pub fn hasher(&self) -> &FlowHasher {
+        &self.hasher
+    }
+
+    /// The query for a key.
+    #[inline]
+    #[must_use]
+    pub fn query(&self, key: FlowKey, protocol: u8) -> Query {
+        Query {
+            key,
+            protocol,
+            hash: self.hasher.hash(&key, protocol),
+        }
+    }
+
+    /// Looks up each query, and writes its answer to the same place of `hits`. The shorter slice bounds the
+    /// work.
+    #[inline]
+    pub fn lookup_burst(&self, queries: &[Query], hits: &mut [Option<Hit>]) {
+        for (queries, hits) in queries.chunks(BURST).zip(hits.chunks_mut(BURST)) {
+            let mut found = [NOT_FOUND; BURST];
+            let found = &mut found[..queries.len().min(hits.len())];
+            self.index
+                .lookup_burst(&queries[..found.len()], &self.records, found);
+            for ((query, &found), hit) in queries.iter().zip(found.iter()).zip(hits) {
+                *hit = (found != NOT_FOUND).then(|| self.hit(query, found));
+            }
+        }
+    }
+
+    /// Looks up one query.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, query: &Query) -> Option<Hit> {
+        self.index
+            .lookup(query, &self.records)
+            .map(|id| self.hit(query, id))
+    }
+
+    /// The hit on a record that is known to have the query's key.
+    #[inline]
+    fn hit(&self, query: &Query, id: u32) -> Hit {
+        let inbound = self.records[id as usize].inbound == query.key;
+        Hit {
+            id: RecordId(id),
+            direction: if inbound {
+                Direction::Inbound
+            } else {
+                Direction::Outbound
+            },
+        }
+    }
+
+    /// Adds a connection under both its keys; a zero outbound key is not entered. It does not look for an
+    /// equal one: the caller has just looked up the inbound key, and chose the outbound one to be new.
+    ///
+    /// # Errors
+    /// [`InsertError::TableFull`], and nothing has changed.
+    pub fn insert(&mut self, record: Record) -> Result<RecordId, InsertError> {
+        let id = if self.free != 0 {
+            self.free
+        } else {
+            self.highest + 1
+        };
+        if id as usize >= self.records.len() {
+            return Err(InsertError::TableFull);
+        }
+        let inbound = self.query(record.inbound, record.protocol);
+        if !self.index.insert(&inbound, id) {
+            return Err(InsertError::TableFull);
+        }
+        if record.has_outbound()
+            && !self
+                .index
+                .insert(&self.query(record.outbound, record.protocol), id)
+        {
+            self.index.remove(&inbound, id);
+            return Err(InsertError::TableFull);
+        }
+        if id == self.free {
+            self.free = self.records[id as usize].next;
+        } else {
+            self.highest = id;
+        }
+        let flags = record.flags.with(Flags::LIVE);
+        self.records[id as usize] = Record {
+            flags,
+            next: 0,
+            previous: 0,
+            ..record
+        };
+        self.len += 1;
+        Ok(RecordId(id))
+    }
+
+    /// Removes a connection, which has to be off the wheel; returns it as it was. None when it is not live.
+    pub fn remove(&mut self, id: RecordId) -> Option<Record> {
+        let record = *self.records.get(id.index()).filter(|record| record.is_live())?;
+        debug_assert!(record.previous == 0, "removed from the table while on the wheel");
+        self.index
+            .remove(&self.query(record.inbound, record.protocol), id.0);
+        if record.has_outbound() {
+            self.index
+                .remove(&self.query(record.outbound, record.protocol), id.0);
+        }
+        self.records[id.index()] = Record {
+            next: self.free,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        self.free = id.0;
+        self.len -= 1;
+        Some(record)
+    }
+
+    /// The record at an id that this table gave out; one that is not live is all zero but for its links.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, id: RecordId) -> &Record {
+        &self.records[id.index()]
+    }
+
+    /// As [`ConnectionTable::get`], to be changed: everything but keys, protocol and [`Flags::LIVE`].
+    #[inline]
+    pub fn get_mut(&mut self, id: RecordId) -> &mut Record {
+        &mut self.records[id.index()]
+    }
+
+    /// Every place of the arena, by [`RecordId::index`], as the wheel wants it.
+    #[inline]
+    pub fn records_mut(&mut self) -> &mut [Record] {
+        &mut self.records
+    }
+
+    /// Shows the live records among the next `at_most` places from `cursor` on (0 at first); returns where to
+    /// go on, or None at the end. Records never move, so a scan in slices shows each connection at most once,
+    /// and each that lives throughout exactly once, whatever happens between the slices.
+    pub fn scan(&self, cursor: u32, at_most: usize, mut show: impl FnMut(RecordId, &Record)) -> Option<u32> {
+        let first = (cursor as usize).max(1);
+        let end = (self.highest as usize + 1).min(first.saturating_add(at_most));
+        for index in first..end {
+            let record = &self.records[index];
+            if record.is_live() {
+                show(RecordId(index as u32), record);
+            }
+        }
+        (end <= self.highest as usize).then_some(end as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::flow::record::Mode;
+
+    fn table(capacity: usize, seed: u64) -> ConnectionTable {
+        ConnectionTable::new(capacity, FlowHasher::new(seed, !seed), false).unwrap()
+    }
+
+    fn address(prefix: u8, n: u32) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(prefix) << 24 | n)
+    }
+
+    /// The `n`-th FULLNAT connection: unlike any other in both keys.
+    fn connection(n: u32) -> Record {
+        let inbound = FlowKey::new(address(10, n / 50_000), (n % 50_000) as u16, address(192, 1), 80);
+        let outbound = FlowKey::new(
+            address(172, n % 7),
+            8080,
+            address(100, n / 60_000),
+            (n % 60_000) as u16,
+        );
+        Record {
+            server: n,
+            ..Record::new(6, Mode::Fullnat, inbound, outbound)
+        }
+    }
+
+    fn hits(table: &ConnectionTable, keys: &[FlowKey]) -> Vec<Option<Hit>> {
+        let queries: Vec<_> = keys.iter().map(|&key| table.query(key, 6)).collect();
+        let mut hits = vec![None; queries.len()];
+        table.lookup_burst(&queries, &mut hits);
+        for (query, hit) in queries.iter().zip(&hits) {
+            assert_eq!(table.lookup(query), *hit);
+        }
+        hits
+    }
+
+    #[test]
+    fn it_fills_to_the_last_record_at_any_capacity() {
+        for (capacity, seed) in
+            (1..200)
+                .map(|c| (c, c as u64))
+                .chain([(1000, 1), (99_991, 2), (1_000_000, 3)])
+        {
+            let mut table = table(capacity, seed);
+            for n in 0..capacity as u32 {
+                assert!(table.insert(connection(n)).is_ok(), "{n} of {capacity}");
+            }
+            assert_eq!(table.insert(connection(u32::MAX)), Err(InsertError::TableFull));
+            assert_eq!(table.len(), capacity);
+            let step = (capacity / 1000).max(1);
+            for n in (0..capacity as u32).step_by(step) {
+                let record = connection(n);
+                let found = hits(
+                    &table,
+                    &[record.inbound, record.outbound, record.inbound.reversed()],
+                );
+                let [Some(inbound), Some(outbound), None] = found[..] else {
+                    panic!("{n} of {capacity}: {found:?}");
+                };
+                assert_eq!(
+                    (inbound.direction, outbound.direction),
+                    (Direction::Inbound, Direction::Outbound)
+                );
+                assert_eq!(table.get(inbound.id).server, n);
+                assert_eq!(inbound.id, outbound.id);
+            }
+            if capacity >= 1000 {
+                let (bytes, _) = table.memory();
+                assert!(
+                    bytes / capacity <= 100,
+                    "{} bytes a connection",
+                    bytes as f64 / capacity as f64
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_table_takes_connections_again_once_some_are_gone() {
+        let mut table = table(5_000, 9);
+        let ids: Vec<_> = (0..5_000).map(|n| table.insert(connection(n)).unwrap()).collect();
+        for n in 5_000..60_000u32 {
+            let victim = ids[n as usize * 31 % ids.len()];
+            assert!(table.insert(connection(n)).is_err());
+            assert!(table.remove(victim).is_some());
+            assert_eq!(table.insert(connection(n)), Ok(victim));
+        }
+        assert_eq!(table.len(), 5_000);
+        ids.iter().for_each(|&id| assert!(table.remove(id).is_some()));
+        assert!(table.is_empty() && table.index().is_empty());
+        assert_eq!(table.index().displaced(), (0, 0));
+        assert!(table.remove(ids[0]).is_none());
+    }
+
+    #[test]
+    fn a_scan_in_slices_shows_each_connection_once() {
+        let mut table = table(1_000, 4);
+        let ids: Vec<_> = (0..900).map(|n| table.insert(connection(n)).unwrap()).collect();
+        let mut seen = Vec::new();
+        let (mut cursor, mut slices) = (Some(0), 0u32);
+        while let Some(at) = cursor {
+            cursor = table.scan(at, 64, |id, record| seen.push((id, record.server)));
+            // Between slices, old ones go and new ones come.
+            table.remove(ids[slices as usize * 60]);
+            table.insert(connection(10_000 + slices)).unwrap();
+            slices += 1;
+        }
+        let mut servers: Vec<_> = seen.iter().map(|&(_, server)| server).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        assert_eq!(servers.len(), seen.len());
+        let removed = |n: u32| n.is_multiple_of(60) && n / 60 < slices;
+        assert!(
+            (0..900)
+                .filter(|&n| !removed(n))
+                .all(|n| servers.binary_search(&n).is_ok())
+        );
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(u32),
+        Remove(u32),
+        Lookup(u32),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            3 => (0..120u32).prop_map(Step::Insert),
+            2 => (0..120u32).prop_map(Step::Remove),
+            1 => (0..120u32).prop_map(Step::Lookup),
+        ];
+        prop::collection::vec(step, 1..400)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn it_behaves_like_a_map(capacity in 1..100usize, seed: u64, steps in steps(), one_way: bool) {
+            let mut table = table(capacity, seed);
+            let mut model: HashMap<u32, RecordId> = HashMap::new();
+            let connection = |n| match one_way {
+                true => Record { outbound: FlowKey::default(), ..connection(n) },
+                false => connection(n),
+            };
+            for step in steps {
+                match step {
+                    Step::Insert(n) if !model.contains_key(&n) => {
+                        let inserted = table.insert(connection(n));
+                        prop_assert_eq!(inserted.is_ok(), model.len() < capacity);
+                        if let Ok(id) = inserted {
+                            prop_assert_ne!(id, RecordId::NONE);
+                            model.insert(n, id);
+                        }
+                    }
+                    Step::Remove(n) => {
+                        if let Some(id) = model.remove(&n) {
+                            prop_assert_eq!(table.remove(id).map(|record| record.server), Some(n));
+                        }
+                    }
+                    Step::Insert(n) | Step::Lookup(n) => {
+                        let record = connection(n);
+                        let hit = |direction| model.get(&n).map(|&id| Hit { id, direction });
+                        let outbound = hit(Direction::Outbound).filter(|_| !one_way);
+                        let found = hits(&table, &[record.inbound, record.outbound]);
+                        prop_assert_eq!(found, [hit(Direction::Inbound), outbound]);
+                    }
+                }
+                prop_assert_eq!(table.len(), model.len());
+            }
+            let everything: Vec<_> = (0..120).map(|n| connection(n).inbound).collect();
+            for (n, hit) in hits(&table, &everything).into_iter().enumerate() {
+                prop_assert_eq!(hit.map(|hit| hit.id), model.get(&(n as u32)).copied());
+            }
+        }
+    }
+}

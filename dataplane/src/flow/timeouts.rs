@@ -1,0 +1,112 @@
+//! How long a connection lives without a packet, by protocol and state. The pipeline and the wheel's owner ask;
+//! configuration and `ipvsadm --set` change them.
+
+use super::record::Record;
+use super::state::TcpState;
+use crate::time::{TICKS_PER_SECOND, Tick, seconds};
+
+/// The IP protocol number of TCP.
+const TCP: u8 = 6;
+
+/// Timeouts in ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timeouts {
+    /// By [`TcpState`] number.
+    pub tcp: [u32; TcpState::ALL.len()],
+    /// Of UDP, and of every protocol that has no states.
+    pub udp: u32,
+}
+
+impl Default for Timeouts {
+    /// The kernel's: 15 minutes for an established connection, 5 minutes for UDP.
+    fn default() -> Self {
+        let of = |state| match state {
+            TcpState::None => 2,
+            TcpState::Established => 900,
+            TcpState::SynRecv | TcpState::CloseWait => 60,
+            TcpState::Close => 10,
+            TcpState::LastAck => 30,
+            TcpState::SynSent
+            | TcpState::FinWait
+            | TcpState::TimeWait
+            | TcpState::Listen
+            | TcpState::SynAck => 120,
+        };
+        Timeouts {
+            tcp: TcpState::ALL.map(|state| seconds(of(state))),
+            udp: seconds(300),
+        }
+    }
+}
+
+impl Timeouts {
+    /// `ipvsadm --set tcp tcpfin udp`, in seconds: the timeouts of ESTABLISHED, of FIN_WAIT and of UDP; 0
+    /// keeps what is there.
+    pub fn set(&mut self, tcp: u32, tcp_fin: u32, udp: u32) {
+        let replace = |timeout: &mut u32, new: u32| {
+            if new != 0 {
+                *timeout = seconds(new);
+            }
+        };
+        replace(&mut self.tcp[TcpState::Established as usize], tcp);
+        replace(&mut self.tcp[TcpState::FinWait as usize], tcp_fin);
+        replace(&mut self.udp, udp);
+    }
+
+    /// `ipvsadm -L --timeout`: tcp, tcpfin and udp in seconds.
+    #[must_use]
+    pub fn shown(&self) -> [u32; 3] {
+        let established = self.tcp[TcpState::Established as usize];
+        [established, self.tcp[TcpState::FinWait as usize], self.udp].map(|ticks| ticks / TICKS_PER_SECOND)
+    }
+
+    /// The timeout of a protocol in a state, in ticks.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, protocol: u8, state: u8) -> u32 {
+        if protocol == TCP {
+            self.tcp[TcpState::from_number(state) as usize]
+        } else {
+            self.udp
+        }
+    }
+
+    /// When this connection ends if no more packets come.
+    #[inline]
+    #[must_use]
+    pub fn deadline(&self, record: &Record) -> Tick {
+        record.last_seen().after(self.of(record.protocol, record.state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::record::Mode;
+    use crate::packet::FlowKey;
+
+    #[test]
+    fn setting_changes_three_of_them_and_zero_keeps() {
+        let mut timeouts = Timeouts::default();
+        assert_eq!(timeouts.shown(), [900, 120, 300]);
+        timeouts.set(100, 10, 20);
+        timeouts.set(0, 5, 0);
+        assert_eq!(timeouts.shown(), [100, 5, 20]);
+        let mut expected = Timeouts::default();
+        expected.tcp[TcpState::Established as usize] = 10_000;
+        expected.tcp[TcpState::FinWait as usize] = 500;
+        expected.udp = 2_000;
+        assert_eq!(timeouts, expected);
+    }
+
+    #[test]
+    fn a_deadline_counts_from_the_last_packet() {
+        let timeouts = Timeouts::default();
+        let mut record = Record::new(6, Mode::Dr, FlowKey::default(), FlowKey::default());
+        record.state = TcpState::SynRecv as u8;
+        record.stamp(Tick(u32::MAX));
+        assert_eq!(timeouts.deadline(&record), Tick(5_999));
+        record.protocol = 17;
+        assert_eq!(timeouts.deadline(&record), Tick(29_999));
+    }
+}

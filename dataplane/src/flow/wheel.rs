@@ -1,0 +1,437 @@
+//! The timing wheel of a worker: when to look at a connection again. Its lists run through the records, so it
+//! holds no memory per connection, and unlinking takes constant time.
+//!
+//! It does not store deadlines: those follow from a record's `last_seen` and its timeout, and every packet
+//! moves them. The wheel promises to ask about an entry no later than one slot (80 ms) after the deadline it
+//! was armed with, provided it is driven, and may ask before: an entry far in the future waits in a coarse
+//! slot, is asked about when that slot begins, and is armed again with whatever its deadline then is. So a
+//! busy connection costs a question in a long while, and each expiry is as exact as the finest slot, whatever
+//! the phase it was started at. Whether time is up is always the owner's answer, never the wheel's guess.
+
+use super::record::{Record, RecordId};
+use crate::time::Tick;
+
+/// Ticks in a finest slot, as a power of two: 8 ticks, 80 ms.
+const SLOT_BITS: u32 = 3;
+/// Slots in a level, as a power of two. Four levels count 2^32 slots: more than the clock has.
+const LEVEL_BITS: u32 = 8;
+const LEVELS: usize = 4;
+const SLOTS: usize = 1 << LEVEL_BITS;
+/// Slot numbers wrap where ticks wrap.
+const RING: u32 = u32::MAX >> SLOT_BITS;
+/// The clock's range leaves only 32 slots to the coarsest level.
+const LEVEL_SLOTS: [u32; LEVELS] = [256, 256, 256, 32];
+/// A link to a list head instead of a record.
+const HEAD: u32 = 1 << 31;
+
+/// Ticks in the finest slot: the greatest delay of an expiry beyond its deadline.
+pub const SLOT_TICKS: u32 = 1 << SLOT_BITS;
+
+/// The owner's answer to what is to become of an entry that the wheel asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Its time is up. It is off the wheel already; the owner removes it.
+    Expired,
+    /// It has until then.
+    Rearm(Tick),
+}
+
+impl Verdict {
+    /// Expired if the deadline has been reached.
+    #[inline]
+    #[must_use]
+    pub fn at(deadline: Tick, now: Tick) -> Verdict {
+        if now.reached(deadline) {
+            Verdict::Expired
+        } else {
+            Verdict::Rearm(deadline)
+        }
+    }
+}
+
+/// The wheel. All its methods take the arena whose records it links; an id is its index there, and never 0.
+pub struct Wheel {
+    /// First entry of each slot's list, level by level; 0 = empty.
+    heads: [u32; LEVELS * SLOTS],
+    /// Bit per slot: its list is not empty.
+    occupied: [[u64; SLOTS / 64]; LEVELS],
+    /// The slot that is due next: everything before it has been handled.
+    current: u32,
+    len: usize,
+}
+
+impl Wheel {
+    /// An empty wheel that starts turning now.
+    #[must_use]
+    pub fn new(now: Tick) -> Wheel {
+        Wheel {
+            heads: [0; LEVELS * SLOTS],
+            occupied: [[0; SLOTS / 64]; LEVELS],
+            current: now.0 >> SLOT_BITS,
+            len: 0,
+        }
+    }
+
+    /// How many entries are on it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Arms an entry, or moves it if it is armed already. One whose deadline has passed is asked about at the
+    /// next turn. Deadlines lie up to 248 days ahead, as far as ticks compare.
+    pub fn insert(&mut self, records: &mut [Record], id: RecordId, deadline: Tick) {
+        self.remove(records, id);
+        // Rounded up, so that a slot never begins before the deadlines in it.
+        let mut slot = deadline.0.wrapping_add(SLOT_TICKS - 1) >> SLOT_BITS;
+        let mut ahead = slot.wrapping_sub(self.current) & RING;
+        if ahead > RING / 4 * 3 {
+            (slot, ahead) = (self.current, 0);
+        }
+        let level = (0..LEVELS - 1)
+            .find(|&level| ahead >> (LEVEL_BITS * (level as u32 + 1)) == 0)
+            .unwrap_or(LEVELS - 1);
+        let index = (slot >> (LEVEL_BITS * level as u32)) as usize % SLOTS;
+        let place = level * SLOTS + index;
+        let first = self.heads[place];
+        let record = &mut records[id.index()];
+        record.next = first;
+        record.previous = HEAD | place as u32;
+        if first != 0 {
+            records[first as usize].previous = id.0;
+        }
+        self.heads[place] = id.0;
+        self.occupied[level][index / 64] |= 1 << (index % 64);
+        self.len += 1;
+    }
+
+    /// Moves an entry whose deadline has come closer. A deadline that moved away needs nothing: the entry is
+    /// asked about at the old one and armed again.
+    pub fn shorten(&mut self, records: &mut [Record], id: RecordId, deadline: Tick) {
+        self.insert(records, id, deadline);
+    }
+
+    /// Takes an entry off the wheel; false when it is not on it.
+    pub fn remove(&mut self, records: &mut [Record], id: RecordId) -> bool {
+        let record = &mut records[id.index()];
+        let (next, previous) = (record.next, record.previous);
+        if previous == 0 {
+            return false;
+        }
+        (record.next, record.previous) = (0, 0);
+        if next != 0 {
+            records[next as usize].previous = previous;
+        }
+        if previous & HEAD == 0 {
+            records[previous as usize].next = next;
+        } else {
+            let place = (previous & !HEAD) as usize;
+            self.heads[place] = next;
+            if next == 0 {
+                self.occupied[place / SLOTS][place % SLOTS / 64] &= !(1 << (place % 64));
+            }
+        }
+        self.len -= 1;
+        true
+    }
+
+    /// Asks about up to `budget` entries that are due, and goes on at the next call where it stopped, so that
+    /// a million expiries at once delay no packet. Returns how many it asked about: fewer than `budget` means
+    /// that nothing is due any more. Whatever time has passed since the last call, empty slots cost nothing.
+    pub fn advance(
+        &mut self,
+        records: &mut [Record],
+        now: Tick,
+        budget: usize,
+        mut ask: impl FnMut(&mut [Record], RecordId) -> Verdict,
+    ) -> usize {
+        for asked in 0..budget {
+            let Some(id) = self.pop_due(records, now) else {
+                return asked;
+            };
+            if let Verdict::Rearm(deadline) = ask(records, id) {
+                self.insert(records, id, deadline);
+            }
+        }
+        budget
+    }
+
+    /// Takes the next entry off the wheel whose slot has begun, for owners that remove records from the table
+    /// as they go: they decide on the deadline as in [`Verdict`], and arm the entry again if it has time left.
+    pub fn pop_due(&mut self, records: &mut [Record], now: Tick) -> Option<RecordId> {
+        let target = now.0 >> SLOT_BITS;
+        let ahead = target.wrapping_sub(self.current) & RING;
+        if ahead > RING / 4 * 3 {
+            return None;
+        }
+        match self.next_occupied() {
+            Some(distance) if distance <= ahead => {
+                self.current = self.current.wrapping_add(distance) & RING;
+                let id = RecordId(self.first_due());
+                self.remove(records, id);
+                Some(id)
+            }
+            _ => {
+                self.current = target.wrapping_add(1) & RING;
+                None
+            }
+        }
+    }
+
+    /// When the wheel next has something to ask, so that an idle owner can sleep until then; None when it is
+    /// empty.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Tick> {
+        let slot = self.current.wrapping_add(self.next_occupied()?) & RING;
+        Some(Tick(slot << SLOT_BITS))
+    }
+
+    /// Whether the current slot is the first of a slot of this level, which is when that one is due.
+    fn begins(&self, level: usize) -> bool {
+        self.current & ((1 << (LEVEL_BITS * level as u32)) - 1) == 0
+    }
+
+    /// The first entry that is due in the current slot, at whatever level; 0 when there is none.
+    fn first_due(&self) -> u32 {
+        (0..LEVELS)
+            .filter(|&level| self.begins(level))
+            .map(|level| {
+                self.heads[level * SLOTS + (self.current >> (LEVEL_BITS * level as u32)) as usize % SLOTS]
+            })
+            .find(|&first| first != 0)
+            .unwrap_or(0)
+    }
+
+    /// How many slots lie between the current one and the next that has entries due, at whatever level.
+    fn next_occupied(&self) -> Option<u32> {
+        if self.first_due() != 0 {
+            return Some(0);
+        }
+        let distance = |level: usize| {
+            let shift = LEVEL_BITS * level as u32;
+            let at = self.current >> shift;
+            // The current slot of a coarse level has been handled when it began: what is in it now is a full
+            // turn away.
+            let skip = u32::from(!self.begins(level));
+            let from = (at + skip) % LEVEL_SLOTS[level];
+            let found = next_set_bit(&self.occupied[level], from, LEVEL_SLOTS[level])?;
+            Some(((at + skip + found) << shift).wrapping_sub(self.current) & RING)
+        };
+        (0..LEVELS).filter_map(distance).min()
+    }
+}
+
+/// The distance from bit `from` to the next set bit, going round after `count` bits.
+fn next_set_bit(words: &[u64; SLOTS / 64], from: u32, count: u32) -> Option<u32> {
+    let masked = |word: usize, keep: u64| {
+        let bits = words[word] & keep;
+        (bits != 0).then(|| word as u32 * 64 + bits.trailing_zeros())
+    };
+    let first = from as usize / 64;
+    let used = (count as usize).div_ceil(64);
+    masked(first, u64::MAX << (from % 64))
+        .or_else(|| (first + 1..used).find_map(|word| masked(word, u64::MAX)))
+        .or_else(|| (0..=first).find_map(|word| masked(word, u64::MAX)))
+        .map(|bit| (bit + count - from) % count)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytemuck::Zeroable;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::time::seconds;
+
+    fn arena(len: usize) -> Vec<Record> {
+        vec![Record::zeroed(); len + 1]
+    }
+
+    /// Turns the wheel until nothing is due, asking by the deadlines given; returns what expired.
+    fn turn(wheel: &mut Wheel, records: &mut [Record], deadlines: &[Tick], now: Tick) -> Vec<u32> {
+        let mut expired = Vec::new();
+        let mut ask = |_: &mut [Record], id: RecordId| {
+            let verdict = Verdict::at(deadlines[id.index()], now);
+            expired.extend((verdict == Verdict::Expired).then_some(id.0));
+            verdict
+        };
+        while wheel.advance(records, now, 7, &mut ask) == 7 {}
+        expired.sort_unstable();
+        expired
+    }
+
+    #[test]
+    fn any_timeout_from_any_phase_is_exact_to_a_slot_and_never_early() {
+        let timeouts = [
+            1,
+            2,
+            10,
+            60,
+            523,
+            524,
+            525,
+            600,
+            900,
+            1048,
+            7_200,
+            86_400,
+            31 * 86_400,
+            40 * 86_400,
+        ];
+        for phase in [
+            0,
+            1,
+            7,
+            8,
+            2_047,
+            2_048,
+            99_999,
+            1 << 24,
+            (1 << 27) - 3,
+            u32::MAX - 70_000,
+            u32::MAX,
+        ] {
+            for timeout in timeouts.map(seconds) {
+                let (start, mut records) = (Tick(phase), arena(1));
+                let mut wheel = Wheel::new(start);
+                let deadline = start.after(timeout);
+                wheel.insert(&mut records, RecordId(1), deadline);
+                // Driven exactly when it asks to be, it must have expired by the end of the deadline's slot.
+                let mut now = start;
+                while !wheel.is_empty() {
+                    now = wheel.next_due().unwrap();
+                    let expired = turn(&mut wheel, &mut records, &[start, deadline], now);
+                    assert!(
+                        expired.is_empty() || now.reached(deadline),
+                        "early: {phase} {timeout}"
+                    );
+                    assert!(now.since(deadline) < SLOT_TICKS, "late: {phase} {timeout}");
+                }
+                assert!(now.reached(deadline));
+            }
+        }
+    }
+
+    #[test]
+    fn days_without_a_turn_cost_nothing_and_lose_nothing() {
+        let mut records = arena(1_000);
+        let mut wheel = Wheel::new(Tick(5));
+        let deadlines: Vec<_> = (0..=1_000u32).map(|n| Tick(5 + n * 60_000)).collect();
+        for id in 1..=1_000 {
+            wheel.insert(&mut records, RecordId(id), deadlines[id as usize]);
+        }
+        assert_eq!(
+            turn(&mut wheel, &mut records, &deadlines, Tick(30_000_003)).len(),
+            499
+        );
+        assert_eq!(wheel.len(), 501);
+        assert_eq!(
+            turn(&mut wheel, &mut records, &deadlines, Tick(2_000_000_000)).len(),
+            501
+        );
+        assert!(wheel.is_empty() && wheel.next_due().is_none());
+        assert!(records.iter().all(|r| r.next == 0 && r.previous == 0));
+    }
+
+    #[test]
+    fn many_expiries_at_once_are_worked_off_by_the_budget() {
+        let mut records = arena(10_000);
+        let mut wheel = Wheel::new(Tick(0));
+        (1..=10_000).for_each(|id| wheel.insert(&mut records, RecordId(id), Tick(80)));
+        for left in (0..10_000).rev().step_by(100) {
+            assert_eq!(
+                wheel.advance(&mut records, Tick(80), 100, |_, _| Verdict::Expired),
+                100
+            );
+            assert_eq!(wheel.len(), left - 99);
+        }
+        assert_eq!(
+            wheel.advance(&mut records, Tick(80), 100, |_, _| Verdict::Expired),
+            0
+        );
+    }
+
+    #[test]
+    fn an_answer_in_the_past_does_not_hold_up_the_turn() {
+        let mut records = arena(1);
+        let mut wheel = Wheel::new(Tick(0));
+        wheel.insert(&mut records, RecordId(1), Tick(100));
+        let asked = wheel.advance(&mut records, Tick(1_000), 50, |_, _| Verdict::Rearm(Tick(1)));
+        assert_eq!((asked, wheel.len()), (50, 1));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Arm(u32, u32),
+        Shorten(u32, u32),
+        Extend(u32, u32),
+        Remove(u32),
+        Turn(u32),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let ticks = || prop_oneof![0..40u32, 0..5_000u32, 0..3_000_000u32, 0..300_000_000u32];
+        let id = || 1..=20u32;
+        let step = prop_oneof![
+            3 => (id(), ticks()).prop_map(|(id, t)| Step::Arm(id, t)),
+            1 => (id(), ticks()).prop_map(|(id, t)| Step::Shorten(id, t)),
+            1 => (id(), ticks()).prop_map(|(id, t)| Step::Extend(id, t)),
+            1 => id().prop_map(Step::Remove),
+            3 => ticks().prop_map(Step::Turn),
+        ];
+        prop::collection::vec(step, 1..120)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn it_behaves_like_a_sorted_list(start: u32, steps in steps()) {
+            let mut now = Tick(start);
+            let mut records = arena(20);
+            let mut wheel = Wheel::new(now);
+            let mut deadlines = [Tick(0); 21];
+            let mut armed = [false; 21];
+            for step in steps {
+                match step {
+                    Step::Arm(id, ticks) => {
+                        deadlines[id as usize] = now.after(ticks);
+                        armed[id as usize] = true;
+                        wheel.insert(&mut records, RecordId(id), deadlines[id as usize]);
+                    }
+                    Step::Shorten(id, ticks) if armed[id as usize] => {
+                        let left = deadlines[id as usize].since(now);
+                        deadlines[id as usize] = now.after(ticks.min(left));
+                        wheel.shorten(&mut records, RecordId(id), deadlines[id as usize]);
+                    }
+                    // As a packet does it: the wheel hears nothing of it.
+                    Step::Extend(id, ticks) if armed[id as usize] && !now.reached(deadlines[id as usize]) => {
+                        deadlines[id as usize] = deadlines[id as usize].after(ticks);
+                    }
+                    Step::Remove(id) => {
+                        prop_assert_eq!(wheel.remove(&mut records, RecordId(id)), armed[id as usize]);
+                        armed[id as usize] = false;
+                    }
+                    Step::Turn(ticks) => {
+                        now = now.after(ticks);
+                        for id in turn(&mut wheel, &mut records, &deadlines, now) {
+                            prop_assert!(armed[id as usize], "{} expired twice", id);
+                            armed[id as usize] = false;
+                        }
+                        for id in (1..=20).filter(|&id| armed[id]) {
+                            prop_assert!(now.since(deadlines[id]) < SLOT_TICKS, "{} is late", id);
+                        }
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(wheel.len(), armed.iter().filter(|&&a| a).count());
+            }
+        }
+    }
+}

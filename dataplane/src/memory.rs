@@ -1,0 +1,144 @@
+//! Fixed arrays in anonymous memory: the arenas and indices of the data plane are made of them at start, and
+//! nothing here is ever grown, moved or called on the packet path except to read and write elements.
+
+use std::io;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use bytemuck::Pod;
+use memmap2::{Advice, MmapMut, MmapOptions};
+
+/// The page size that [`Slab::new`] asks for, as a power of two: 2 MB.
+const HUGE_PAGE_BITS: u8 = 21;
+const HUGE_PAGE: usize = 1 << HUGE_PAGE_BITS;
+
+/// What kind of pages back a [`Slab`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pages {
+    /// Reserved 2 MB hugepages: present for certain, never swapped.
+    Huge,
+    /// Ordinary pages that the kernel was asked to join into 2 MB ones where it can.
+    Transparent,
+    /// Ordinary pages.
+    Plain,
+}
+
+/// A fixed number of zeroed elements, in memory that is only taken from the system as it is first touched.
+pub struct Slab<T: Pod> {
+    map: MmapMut,
+    len: usize,
+    pages: Pages,
+    elements: PhantomData<T>,
+}
+
+impl<T: Pod> Slab<T> {
+    const ALIGNMENT_HOLDS: () = assert!(
+        align_of::<T>() <= 4096,
+        "a page is the coarsest alignment there is"
+    );
+
+    /// `len` zeroed elements. With `hugepages`, reserved 2 MB pages are used if the system has enough of them
+    /// free and the slab fills at least half of one; otherwise it is ordinary memory, which [`Slab::pages`]
+    /// tells.
+    ///
+    /// # Errors
+    /// The system refuses the mapping, or `len` elements do not fit the address space.
+    pub fn new(len: usize, hugepages: bool) -> io::Result<Slab<T>> {
+        let () = Self::ALIGNMENT_HOLDS;
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .and_then(|bytes| {
+                bytes
+                    .max(1)
+                    .checked_next_multiple_of(HUGE_PAGE)
+                    .map(|_| bytes.max(1))
+            })
+            .ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "a slab larger than memory"))?;
+        let (map, pages) = match hugepages.then(|| map_huge(bytes)).flatten() {
+            Some(map) => (map, Pages::Huge),
+            None => map_plain(bytes)?,
+        };
+        Ok(Slab {
+            map,
+            len,
+            pages,
+            elements: PhantomData,
+        })
+    }
+
+    /// What kind of pages the slab got.
+    #[must_use]
+    pub fn pages(&self) -> Pages {
+        self.pages
+    }
+
+    /// The address space it takes, in bytes, rounded up to its pages' size.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.map.len()
+    }
+}
+
+fn map_huge(bytes: usize) -> Option<MmapMut> {
+    if bytes < HUGE_PAGE / 2 {
+        return None;
+    }
+    // The length has to be whole hugepages, or unmapping it fails.
+    let bytes = bytes.next_multiple_of(HUGE_PAGE);
+    MmapOptions::new()
+        .len(bytes)
+        .huge(Some(HUGE_PAGE_BITS))
+        .map_anon()
+        .ok()
+}
+
+fn map_plain(bytes: usize) -> io::Result<(MmapMut, Pages)> {
+    let map = MmapOptions::new().len(bytes).map_anon()?;
+    let joined = bytes >= HUGE_PAGE && map.advise(Advice::HugePage).is_ok();
+    Ok((map, if joined { Pages::Transparent } else { Pages::Plain }))
+}
+
+impl<T: Pod> Deref for Slab<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the mapping is page-aligned (`ALIGNMENT_HOLDS`), at least `len * size_of::<T>()` bytes long
+        // (`new`), initialised (anonymous memory reads as zero), lives as long as `self`, and any bytes are a
+        // `T` because `T: Pod`.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T: Pod> DerefMut for Slab<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; `&mut self` makes it the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slab_is_zeroed_and_keeps_what_is_written() {
+        for hugepages in [false, true] {
+            let mut slab = Slab::<u64>::new(300_000, hugepages).unwrap();
+            assert_eq!(slab.len(), 300_000);
+            assert!(slab.iter().all(|&x| x == 0));
+            slab[299_999] = 7;
+            assert_eq!(slab[299_999], 7);
+            assert!(slab.bytes() >= 2_400_000);
+            assert!(hugepages || slab.pages() != Pages::Huge);
+        }
+    }
+
+    #[test]
+    fn an_empty_slab_and_an_impossible_one() {
+        assert!(Slab::<u64>::new(0, true).unwrap().is_empty());
+        assert!(Slab::<u64>::new(usize::MAX / 8, false).is_err());
+        assert!(Slab::<u64>::new(usize::MAX, false).is_err());
+    }
+}
