@@ -7,6 +7,8 @@
 pub mod arch;
 pub mod drops;
 pub mod flow;
+pub mod local;
 pub mod memory;
 pub mod packet;
 pub mod time;
+pub mod worker;
