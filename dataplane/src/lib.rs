@@ -5,5 +5,6 @@
 //! under a fuzzer and in `tidegate replay`, without a NIC.
 
 pub mod drops;
+pub mod neighbour;
 pub mod packet;
 pub mod time;
