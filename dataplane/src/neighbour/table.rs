@@ -261,6 +261,12 @@ impl<P> NeighbourTable<P> {
         self.words.resolved(id)
     }
 
+    /// The port that a neighbour is on.
+    #[must_use]
+    pub fn port_of(&self, id: NeighbourId) -> PortId {
+        self.entries[id.index()].port
+    }
+
     /// Packets that wait: part of `held` in the worker's conservation equation.
     #[must_use]
     pub fn held(&self) -> usize {

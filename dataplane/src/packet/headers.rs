@@ -47,6 +47,20 @@ pub struct Headers {
 
 const _: () = assert!(size_of::<Headers>() == 24);
 
+impl Headers {
+    /// No packet at all: what an empty place holds.
+    pub const NONE: Headers = Headers {
+        key: FlowKey::NONE,
+        l3: 0,
+        l4: 0,
+        end: 0,
+        protocol: 0,
+        ttl: 0,
+        tcp_flags: 0,
+        kind: Kind::Arp,
+    };
+}
+
 /// What the parser has to know of the port that received the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortRules {

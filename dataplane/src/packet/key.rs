@@ -19,6 +19,9 @@ pub struct FlowKey {
 const _: () = assert!(size_of::<FlowKey>() == 12 && align_of::<FlowKey>() == 4);
 
 impl FlowKey {
+    /// No flow: all zero.
+    pub const NONE: FlowKey = FlowKey { words: [0; 3] };
+
     /// The key of a packet from `source` to `destination`; ports in host order.
     #[inline]
     #[must_use]

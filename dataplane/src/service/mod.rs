@@ -138,10 +138,23 @@ pub struct PortSettings {
     pub mac: MacAddr,
     /// Largest IP packet that may leave through it, in bytes.
     pub mtu: u16,
-    /// The port's own addresses; the first is the source of packets that the gateway makes there.
-    pub addresses: Vec<Ipv4Addr>,
+    /// The port's own addresses, with the length of the prefix of each.
+    pub addresses: Vec<(Ipv4Addr, u8)>,
     /// A software device whose peer may leave partial checksums: look for them.
     pub check_partial: bool,
+}
+
+impl PortSettings {
+    /// The port's own address in the prefix that holds `neighbour`, else its first one, else 0.0.0.0.
+    #[must_use]
+    pub fn source_for(&self, neighbour: Ipv4Addr) -> Ipv4Addr {
+        let near = |&&(address, length): &&(Ipv4Addr, u8)| {
+            let shift = 32 - u32::from(length.min(32));
+            (address.to_bits() ^ neighbour.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+        };
+        let own = self.addresses.iter().find(near).or(self.addresses.first());
+        own.map_or(Ipv4Addr::UNSPECIFIED, |&(address, _)| address)
+    }
 }
 
 /// A neighbour whose MAC address is configured and never asked for.
@@ -164,8 +177,8 @@ pub struct Snapshot {
     pub settings: Settings,
     /// Which worker owns which shard.
     pub shards: ShardMap,
-    /// What each address of ours is.
-    pub addresses: AddressTable,
+    /// What each address of ours is; shared with the predecessor while unchanged.
+    pub addresses: Arc<AddressTable>,
     /// Where packets go; shared with the predecessor while unchanged.
     pub routes: Arc<RouteTable>,
     /// Neighbours that are never asked for their MAC address; shared with the predecessor while unchanged.
@@ -182,8 +195,8 @@ pub struct Snapshot {
 pub struct Network {
     /// Which worker owns which shard.
     pub shards: ShardMap,
-    /// What each address of ours is.
-    pub addresses: AddressTable,
+    /// What each address of ours is; shared with the predecessor while unchanged.
+    pub addresses: Arc<AddressTable>,
     /// Where packets go.
     pub routes: Arc<RouteTable>,
     /// Neighbours that are never asked for their MAC address.

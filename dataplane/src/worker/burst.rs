@@ -2,7 +2,7 @@
 
 use super::io::BURST;
 use crate::flow::{Hit, Query};
-use crate::packet::{FlowKey, Headers, Kind, PortId};
+use crate::packet::{Headers, PortId};
 use arrayvec::ArrayVec;
 
 /// A packet whose stages are not over, by its place in the burst.
@@ -21,23 +21,12 @@ pub(super) struct Burst<P> {
     pub(super) hits: [Option<Hit>; BURST],
 }
 
-const NO_HEADERS: Headers = Headers {
-    key: FlowKey::EMPTY,
-    l3: 0,
-    l4: 0,
-    end: 0,
-    protocol: 0,
-    ttl: 0,
-    tcp_flags: 0,
-    kind: Kind::Arp,
-};
-
 impl<P> Burst<P> {
     pub(super) fn new() -> Burst<P> {
         Burst {
             packets: ArrayVec::new(),
             ports: ArrayVec::new(),
-            headers: [NO_HEADERS; BURST],
+            headers: [Headers::NONE; BURST],
             flows: ArrayVec::new(),
             queries: ArrayVec::new(),
             hits: [None; BURST],

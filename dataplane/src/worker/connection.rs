@@ -2,16 +2,11 @@
 //! change together here and nowhere else.
 
 use super::{Io, ServerState, Worker};
-use crate::flow::{
-    Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, TcpState, state,
-};
-use crate::packet::Headers;
+use crate::flow::{Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, TcpState};
+use crate::local::Pair;
+use crate::packet::{Headers, ipv4};
 use crate::scheduler::Loads;
 use crate::service::Server;
-use crate::time::Tick;
-
-/// The IP protocol number of TCP.
-pub(super) const TCP: u8 = 6;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Puts a new connection into the table and starts its timer. The first packet has still to be seen.
@@ -19,9 +14,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         record.stamp(self.now);
         record.flags.set(Flags::INACTIVE, true);
         let server = record.server;
-        let timeout = self.timeout_of(&record);
+        let deadline = self.snapshot.settings.timeouts.deadline(&record);
         let id = self.table.insert(record)?;
-        self.wheel.insert(self.table.records_mut(), id, self.now.after(timeout));
+        self.wheel.insert(self.table.records_mut(), id, deadline);
         let stats = &self.stats.servers[server as usize];
         stats.connections.add(1);
         stats.inactive.up();
@@ -44,7 +39,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let stats = &self.stats.servers[record.server as usize];
         if record.flags.has(Flags::INACTIVE) { stats.inactive.down() } else { stats.active.down() }
         if record.mode() == Mode::Fullnat {
-            self.locals.release(id, &record);
+            self.locals.release(&pair_of(&record), record.outbound.destination_port(), id);
         }
         self.table.remove(id);
         self.stats.connections.set(self.table.len() as u64);
@@ -69,9 +64,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 stats.outbound_bytes.add(bytes);
             }
         }
-        if record.protocol == TCP {
+        if record.protocol == ipv4::TCP {
             let old = record.tcp_state();
-            let new = state::next(record.mode(), old, direction, headers.tcp_flags);
+            let new = old.next(record.mode(), direction, headers.tcp_flags);
             if new != old {
                 self.change_state(id, old, new);
             }
@@ -97,29 +92,23 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
         }
         if record.mode() == Mode::Fullnat {
-            let closing = matches!(new, TcpState::TimeWait | TcpState::Close);
+            let closing = new.is_closing();
             if closing != record.flags.has(Flags::CLOSING_LISTED) {
                 record.flags.set(Flags::CLOSING_LISTED, closing);
-                let record = *record;
-                if closing { self.locals.closing(id, &record) } else { self.locals.reopened(id, &record) }
+                let pair = pair_of(record);
+                if closing {
+                    self.locals.closing(&pair, id);
+                } else {
+                    self.locals.reopened(id);
+                }
             }
         }
         let timeouts = &self.snapshot.settings.timeouts;
-        if timeouts.tcp(new) < timeouts.tcp(old) {
-            let deadline = self.now.after(timeouts.tcp(new));
+        let timeout = timeouts.of(ipv4::TCP, new as u8);
+        if timeout < timeouts.of(ipv4::TCP, old as u8) {
+            let deadline = self.now.after(timeout);
             self.wheel.shorten(self.table.records_mut(), id, deadline);
         }
-    }
-
-    /// Ticks that a connection lives without a packet, as it is now.
-    pub(super) fn timeout_of(&self, record: &Record) -> u32 {
-        let timeouts = &self.snapshot.settings.timeouts;
-        if record.protocol == TCP { timeouts.tcp(record.tcp_state()) } else { timeouts.udp() }
-    }
-
-    /// When the connection ends unless another packet comes.
-    pub(super) fn deadline_of(&self, record: &Record) -> Tick {
-        record.last_seen().after(self.timeout_of(record))
     }
 
     /// Sets or clears a server's overload mark after its number of connections has changed. LVS sets it at the
@@ -138,6 +127,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         } else {
             state.overloaded &= connections * 4 >= upper * 3;
         }
+    }
+}
+
+/// Whose local port a FULLNAT connection has.
+pub(super) fn pair_of(record: &Record) -> Pair {
+    Pair {
+        local: record.outbound.destination(),
+        server: record.outbound.source(),
+        server_port: record.outbound.source_port(),
+        protocol: record.protocol,
     }
 }
 

@@ -2,14 +2,13 @@
 //! resolve.
 
 use super::burst::Burst;
-use super::connection::TCP;
 use super::schedule::{Refusal, Reply, Scheduled};
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, FlowIndex, Hit, Mode, state};
-use crate::forward;
+use crate::flow::{Direction, FlowIndex, Hit, Mode};
+use crate::forward::fullnat;
 use crate::neighbour::NeighbourId;
-use crate::packet::{Headers, Packet, tcp};
+use crate::packet::{Headers, Packet, ipv4, tcp};
 
 /// Whether connections have been opened or closed since the burst was looked up.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +31,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 hit = self.table.lookup(&burst.queries[index]);
             }
             match self.forward_flow(&mut packet, &headers, hit) {
-                Ok(neighbour) => self.resolve(neighbour, packet, &headers),
+                Ok(neighbour) => self.resolve(neighbour, packet),
                 Err(refusal) => self.refuse(packet, &headers, refusal),
             }
         }
@@ -68,8 +67,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if headers.ttl <= 1 {
             return Err(Refusal { reason: DropReason::TtlExceeded, reply: Reply::TimeExceeded });
         }
+        let neighbour = self.neighbour_of(hit)?;
+        self.check_length(neighbour, packet, headers)?;
         self.rewrite(packet.bytes_mut(), headers, hit);
-        self.neighbour_of(hit)
+        Ok(neighbour)
+    }
+
+    /// Whether the packet fits the port that it leaves by; asked before the rewrite, so that an ICMP error quotes
+    /// what its receiver has sent.
+    #[inline]
+    fn check_length(
+        &self,
+        neighbour: NeighbourId,
+        packet: &I::Packet,
+        headers: &Headers,
+    ) -> Result<(), Refusal> {
+        if headers.end - headers.l3 <= self.least_mtu {
+            return Ok(());
+        }
+        self.fits(neighbour, headers, ipv4::dont_fragment(&packet.bytes()[usize::from(headers.l3)..]))
     }
 
     /// Whether a SYN from the client opens a new connection in the place of an old one that is over.
@@ -77,8 +93,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn starts_anew(&self, hit: Hit) -> bool {
         let record = self.table.get(hit.id);
         hit.direction == Direction::Inbound
-            && record.protocol == TCP
-            && state::reusable(record.tcp_state(), record.mode(), self.snapshot.settings.conn_reuse_mode)
+            && record.protocol == ipv4::TCP
+            && record.tcp_state().reusable(record.mode(), self.snapshot.settings.conn_reuse_mode)
     }
 
     /// A datagram that leaves no connection behind.
@@ -91,24 +107,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if headers.ttl <= 1 {
             return Err(Refusal { reason: DropReason::TtlExceeded, reply: Reply::TimeExceeded });
         }
-        forward::decrement_ttl(packet.bytes_mut(), headers);
-        Ok(self.server_neighbour(server)?)
+        let neighbour = self.server_neighbour(server)?;
+        self.check_length(neighbour, packet, headers)?;
+        ipv4::decrement_ttl(&mut packet.bytes_mut()[usize::from(headers.l3)..]);
+        Ok(neighbour)
     }
 
     #[inline]
     fn rewrite(&mut self, frame: &mut [u8], headers: &Headers, hit: Hit) {
         let record = self.table.get_mut(hit.id);
-        if record.mode() != Mode::Fullnat {
-            forward::decrement_ttl(frame, headers);
-            return;
-        }
-        let to = match hit.direction {
-            Direction::Inbound => record.outbound.reversed(),
-            Direction::Outbound => record.inbound.reversed(),
-        };
-        forward::translate(frame, headers, &to);
-        if headers.protocol == TCP {
-            forward::sequence::adjust(frame, headers, record, hit.direction);
+        if record.mode() == Mode::Fullnat {
+            fullnat::rewrite(frame, headers, record, hit.direction);
+        } else if let Some(packet) = frame.get_mut(usize::from(headers.l3)..) {
+            ipv4::decrement_ttl(packet);
         }
     }
 

@@ -93,6 +93,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             Order::ListConnections(listing) => self.listings.begin_connections(listing),
             Order::ListNeighbours(listing) => self.listings.begin_neighbours(listing),
+            Order::ListLocalAddresses(listing) => self.listings.begin_locals(listing),
         };
         if let Some(spent) = spent {
             self.give_back(spent);
@@ -116,7 +117,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn expire(&mut self) {
         for _ in 0..TIMER_BUDGET {
             let Some(id) = self.wheel.pop_due(self.table.records_mut(), self.now) else { break };
-            match Verdict::at(self.deadline_of(self.table.get(id)), self.now) {
+            let deadline = self.snapshot.settings.timeouts.deadline(self.table.get(id));
+            match Verdict::at(deadline, self.now) {
                 Verdict::Expired => self.forget(id),
                 Verdict::Rearm(deadline) => self.wheel.insert(self.table.records_mut(), id, deadline),
             }
@@ -133,7 +135,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 let _ = due.try_push(request);
             }
             neighbour::Event::Drop(packet, reason) => {
-                stats.drop(reason);
+                stats.count_drop(reason);
                 drop(packet);
                 failed = Some(Event::NeighbourFailed);
             }
@@ -221,7 +223,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.forget_server_neighbours();
             self.sweep = Sweep::All(0);
         }
-        if old.addresses != new.addresses {
+        if !Arc::ptr_eq(&old.addresses, &new.addresses) {
             self.announcer.restart(None, self.now);
         }
         for slot in 0..new.service_slots() as u32 {
@@ -236,6 +238,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     fn adopt_ports(&mut self, snapshot: &Snapshot) {
+        self.least_mtu = snapshot.ports.iter().map(|port| port.mtu).min().unwrap_or(0);
         self.rules.clear();
         self.rules.extend(snapshot.ports.iter().map(|port| PortRules {
             mac: port.mac,

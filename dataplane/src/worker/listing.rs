@@ -80,7 +80,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             tell_some(listing, told, slice, neighbours.iter(*now))
         });
         let locals = go_on(&mut listings.locals, |listing, told, slice| {
-            tell_some(listing, told, slice, locals.addresses())
+            tell_some(listing, told, slice, locals.addresses().copied())
         });
         let spent = [
             connections.map(Spent::Connections),

@@ -103,6 +103,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     snapshot: Arc<Snapshot>,
     shard_key: ShardKey,
     rules: Vec<PortRules>,
+    /// The smallest MTU of all ports: what is no longer fits everywhere.
+    least_mtu: u16,
     table: ConnectionTable<X>,
     wheel: Wheel,
     locals: LocalPorts,
@@ -143,7 +145,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ) -> std::io::Result<Worker<I, X>> {
         let shard_key = ShardKey::from_seed(sizes.seed);
         let neighbours = NeighbourTable::new(housekeeping::neighbour_settings(&sizes));
-        let locals = LocalPorts::new(&LocalPortsConfig::for_connections(sizes.connections, sizes.seed), &shard_key);
+        let locals = LocalPorts::new(&LocalPortsConfig::for_connections(sizes.connections, sizes.seed), &shard_key)?;
         let hasher = FlowHasher::new(sizes.seed, sizes.seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15);
         let ports = snapshot.ports.len();
         let mut services = Vec::with_capacity(sizes.services as usize);
@@ -155,6 +157,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             io,
             shard_key,
             rules: Vec::with_capacity(ports),
+            least_mtu: 0,
             table: ConnectionTable::with_index(sizes.connections as usize, hasher, index, sizes.hugepages)?,
             wheel: Wheel::new(Tick(0)),
             locals,
@@ -220,7 +223,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Ends a packet here.
     fn discard(&self, packet: I::Packet, reason: DropReason) {
-        self.stats.drop(reason);
+        self.stats.count_drop(reason);
         drop(packet);
     }
 }

@@ -4,7 +4,7 @@ use super::burst::{Burst, Place};
 use super::{BURST, Io, Worker};
 use crate::arch;
 use crate::drops::DropReason;
-use crate::flow::{FlowIndex, Query};
+use crate::flow::FlowIndex;
 use crate::neighbour::AddressClass;
 use crate::packet::{Kind, Packet, PortId, parse};
 use arrayvec::ArrayVec;
@@ -21,7 +21,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stats.receive(port, count as u64);
         burst.clear();
         for packet in arrived {
-            arch::prefetch(packet.bytes());
+            arch::prefetch(packet.bytes(), 0);
             burst.packets.push(Some(packet));
             burst.ports.push(port);
         }
@@ -31,7 +31,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Takes what other workers handed over through all stages; returns how many packets that were.
     pub(super) fn take_over(&mut self, burst: &mut Burst<I::Packet>) -> usize {
-        if self.snapshot.shards.is_single() {
+        if self.owned.is_all() {
             return 0;
         }
         let mut arrived = ArrayVec::<(PortId, I::Packet), BURST>::new();
@@ -98,7 +98,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     continue;
                 }
             };
-            if self.snapshot.shards.is_single() {
+            if self.owned.is_all() {
                 kept.push(place);
                 continue;
             }
@@ -119,7 +119,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn track(&mut self, burst: &mut Burst<I::Packet>) {
         for &place in &burst.flows {
             let headers = &burst.headers[usize::from(place)];
-            burst.queries.push(Query::new(self.table.hasher(), headers.key, headers.protocol));
+            burst.queries.push(self.table.query(headers.key, headers.protocol));
         }
         let count = burst.queries.len();
         self.table.lookup_burst(&burst.queries, &mut burst.hits[..count]);

@@ -1,13 +1,13 @@
 //! The schedule stage: what to do with a packet that belongs to no connection yet.
 
-use super::connection::{ServerLoads, TCP};
+use super::connection::{ServerLoads, pair_of};
 use super::mailbox::Event;
 use super::{Io, ServerState, ServiceState, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Flags, FlowIndex, InsertError, Mode, Record, RecordId};
-use crate::local::{Endpoint, TakeError};
+use crate::local::{self, TakeError};
 use crate::neighbour::{AddressClass, NeighbourId};
-use crate::packet::{FlowKey, Headers, tcp};
+use crate::packet::{FlowKey, Headers, ipv4, tcp};
 use crate::scheduler::Scheduler;
 use crate::service::{NoService, Protocol, Server, Service, ServiceKey, Snapshot};
 
@@ -65,13 +65,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         record.neighbour_in = self.server_neighbour(server.slot)?.0;
         if server.mode == Mode::Fullnat {
             let last_sequence = self.give_local_port(&server, headers, &mut record)?;
-            if let (Some(last), TCP) = (last_sequence, headers.protocol) {
+            if let (Some(last), ipv4::TCP) = (last_sequence, headers.protocol) {
                 succeed(&mut record, tcp::sequence(&frame[usize::from(headers.l4)..]), last);
             }
         }
         self.open(record).map(Scheduled::Connection).map_err(|InsertError::TableFull| {
             if server.mode == Mode::Fullnat {
-                self.locals.release(RecordId::NONE, &record);
+                let port = record.outbound.destination_port();
+                self.locals.release(&pair_of(&record), port, RecordId::NONE);
             }
             self.report(Event::TableFull);
             DropReason::TableFull.into()
@@ -84,7 +85,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if state.neighbour != NeighbourId::NONE {
             return Ok(state.neighbour);
         }
-        let neighbour = self.neighbour_towards(state.address)?;
+        let neighbour = self.neighbour_towards(*state.end.ip())?;
         self.servers[slot as usize].neighbour = neighbour;
         Ok(neighbour)
     }
@@ -114,7 +115,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
         if let Some(old) = recyclable {
             let last_sequence = self.table.get(old).sequence;
-            self.locals.count_recycled(self.table.get(old).outbound.destination());
             self.close(old);
             if self.take_local_port(server, headers, record).is_ok() {
                 return Ok(Some(last_sequence));
@@ -137,7 +137,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         record: &mut Record,
     ) -> Result<(), TakeError> {
-        let endpoint = Endpoint { address: server.address, port: server.port, protocol: headers.protocol };
+        let end = local::Server { address: server.address, port: server.port, protocol: headers.protocol };
         let wanted = self.shard_key.shard(headers.key.source(), headers.key.source_port());
         let mut failure = TakeError::Exhausted { recyclable: None };
         let slot = record.service;
@@ -145,9 +145,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Err(failure);
         };
         for pool in &service.local_pools {
-            match self.locals.take_from_pool(pool, &mut state.local_cursor, endpoint, wanted) {
+            match self.locals.take_from_pool(pool, &mut state.local_cursor, &end, wanted, self.owned) {
                 Ok(taken) => {
-                    record.outbound = FlowKey::new(endpoint.address, endpoint.port, taken.address, taken.port);
+                    record.outbound = FlowKey::new(end.address, end.port, taken.local, taken.port);
                     return Ok(());
                 }
                 Err(TakeError::Exhausted { recyclable: None }) => {}
@@ -165,7 +165,7 @@ fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers) -> Result<&'a Serv
     if snapshot.addresses.class(headers.key.destination()) != AddressClass::Vip {
         return Err(Refusal { reason: DropReason::NoConnection, reply });
     }
-    if headers.protocol == TCP && !opens(headers.tcp_flags, settings.sloppy_tcp) {
+    if headers.protocol == ipv4::TCP && !opens(headers.tcp_flags, settings.sloppy_tcp) {
         return Err(Refusal { reason: DropReason::NotSyn, reply });
     }
     let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;

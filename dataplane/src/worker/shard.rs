@@ -86,6 +86,13 @@ impl ShardSet {
         self.0.count_ones()
     }
 
+    /// Whether every shard is in the set.
+    #[inline]
+    #[must_use]
+    pub const fn is_all(self) -> bool {
+        self.0 == u128::MAX
+    }
+
     /// Whether no shard is in the set.
     #[inline]
     #[must_use]

@@ -160,7 +160,7 @@ impl WorkerStats {
 
     /// Counts one packet that ended here.
     #[inline]
-    pub fn drop(&self, reason: DropReason) {
+    pub fn count_drop(&self, reason: DropReason) {
         self.drops[reason as usize].add(1);
     }
 

@@ -5,35 +5,43 @@ use super::schedule::{Refusal, Reply};
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
 use crate::neighbour::{Hold, NeighbourId};
-use crate::packet::headers::ETHERNET_LEN;
-use crate::packet::{Headers, MacAddr, Packet, PortId};
+use crate::packet::{Headers, MacAddr, Packet, PortId, ethernet};
 use std::net::Ipv4Addr;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sends a forwarded packet to its neighbour, or lets it wait for the neighbour's MAC.
     #[inline]
-    pub(super) fn resolve(&mut self, neighbour: NeighbourId, packet: I::Packet, headers: &Headers) {
-        let Some((port, mac)) = self.neighbours.resolved(neighbour) else {
-            self.hold(neighbour, packet);
-            return;
-        };
-        let mtu = self.snapshot.ports[usize::from(port.0)].mtu;
-        if headers.end - headers.l3 > mtu {
-            let refusal = Refusal { reason: DropReason::ExceedsMtu, reply: Reply::FragmentationNeeded(mtu) };
-            self.refuse(packet, headers, refusal);
-            return;
+    pub(super) fn resolve(&mut self, neighbour: NeighbourId, packet: I::Packet) {
+        match self.neighbours.resolved(neighbour) {
+            Some((port, mac)) => self.send(port, mac, packet),
+            None => self.hold(neighbour, packet),
         }
-        self.send(port, mac, packet);
+    }
+
+    /// Whether a packet that is longer than some port's MTU is too long for the port it would leave by.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fits(
+        &self,
+        neighbour: NeighbourId,
+        headers: &Headers,
+        dont_fragment: bool,
+    ) -> Result<(), Refusal> {
+        let port = self.neighbours.port_of(neighbour);
+        let mtu = self.snapshot.ports[usize::from(port.0)].mtu;
+        if headers.end - headers.l3 <= mtu {
+            return Ok(());
+        }
+        // Without DF it would have to be fragmented, which the gateway does not do yet; no reply tells of that.
+        let reply = if dont_fragment { Reply::FragmentationNeeded(mtu) } else { Reply::Silence };
+        Err(Refusal { reason: DropReason::ExceedsMtu, reply })
     }
 
     /// Sends a packet that is complete but for its MAC addresses.
     #[inline]
     pub(super) fn send(&mut self, port: PortId, destination: MacAddr, mut packet: I::Packet) {
         let source = self.snapshot.ports[usize::from(port.0)].mac;
-        if let Some(ethernet) = packet.bytes_mut().first_chunk_mut::<ETHERNET_LEN>() {
-            ethernet[..6].copy_from_slice(&destination.0);
-            ethernet[6..12].copy_from_slice(&source.0);
-        }
+        ethernet::set_addresses(packet.bytes_mut(), destination, source);
         if self.outgoing[usize::from(port.0)].is_full() {
             self.flush_port(port);
         }
@@ -43,10 +51,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sends to an address by way of the routes a packet that the gateway has made.
     pub(super) fn send_to(&mut self, address: Ipv4Addr, packet: I::Packet) {
         match self.neighbour_towards(address) {
-            Ok(neighbour) => match self.neighbours.resolved(neighbour) {
-                Some((port, mac)) => self.send(port, mac, packet),
-                None => self.hold(neighbour, packet),
-            },
+            Ok(neighbour) => self.resolve(neighbour, packet),
             Err(reason) => self.discard(packet, reason),
         }
     }
