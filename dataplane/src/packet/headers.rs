@@ -5,13 +5,10 @@
 use std::net::Ipv4Addr;
 
 use super::buffer::{ChecksumStatus, Packet};
-use super::checksum;
 use super::key::FlowKey;
 use super::mac::MacAddr;
+use super::{checksum, ethernet, ipv4};
 use crate::drops::DropReason;
-
-/// The length of an Ethernet header without VLAN tags, in bytes: the offset of IPv4 and of ARP.
-pub const ETHERNET_LEN: usize = 14;
 
 /// What a packet is to the later stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,12 +78,12 @@ pub struct PortRules {
 #[inline(always)]
 pub fn parse<P: Packet>(packet: &P, rules: &PortRules) -> Result<Headers, DropReason> {
     let frame = packet.bytes();
-    let Some((ethernet, rest)) = frame.split_first_chunk::<ETHERNET_LEN>() else {
+    let Some((ethernet, rest)) = frame.split_first_chunk::<{ ethernet::HEADER_LEN }>() else {
         return Err(DropReason::RuntFrame);
     };
     let [d0, d1, d2, d3, d4, d5, .., type_high, type_low] = *ethernet;
     let to_port = MacAddr([d0, d1, d2, d3, d4, d5]) == rules.mac;
-    if !(to_port && [type_high, type_low] == [0x08, 0x00]) {
+    if !(to_port && u16::from_be_bytes([type_high, type_low]) == ethernet::IPV4) {
         match other_link(ethernet, rules, frame.len()) {
             Ok(None) => {}
             Ok(Some(arp)) => return Ok(arp),
@@ -107,7 +104,7 @@ pub fn parse<P: Packet>(packet: &P, rules: &PortRules) -> Result<Headers, DropRe
 #[cold]
 #[inline(never)]
 fn other_link(
-    ethernet: &[u8; ETHERNET_LEN],
+    ethernet: &[u8; ethernet::HEADER_LEN],
     rules: &PortRules,
     frame_len: usize,
 ) -> Result<Option<Headers>, DropReason> {
@@ -119,19 +116,19 @@ fn other_link(
     }
     match u16::from_be_bytes([type_high, type_low]) {
         // RFC 1812 5.3.4: what came as a link broadcast must not be forwarded, nor answered (RFC 1122 3.2.2).
-        0x0800 if group => Err(DropReason::NotForUs),
-        0x0800 => Ok(None),
-        0x0806 => Ok(Some(Headers {
+        ethernet::IPV4 if group => Err(DropReason::NotForUs),
+        ethernet::IPV4 => Ok(None),
+        ethernet::ARP => Ok(Some(Headers {
             key: FlowKey::default(),
-            l3: ETHERNET_LEN as u16,
-            l4: ETHERNET_LEN as u16,
+            l3: ethernet::HEADER_LEN as u16,
+            l4: ethernet::HEADER_LEN as u16,
             end: frame_len.min(usize::from(u16::MAX)) as u16,
             protocol: 0,
             ttl: 0,
             tcp_flags: 0,
             kind: Kind::Arp,
         })),
-        0x8100 | 0x88a8 => Err(DropReason::VlanTag),
+        ethernet::VLAN | ethernet::SERVICE_VLAN => Err(DropReason::VlanTag),
         _ => Err(DropReason::UnknownEthertype),
     }
 }
@@ -166,7 +163,7 @@ fn ipv4<P: Packet>(
     if total_len < header_len {
         return Err(DropReason::BadIpHeader);
     }
-    let end = ETHERNET_LEN + total_len;
+    let end = ethernet::HEADER_LEN + total_len;
     // Offsets are 16 bits wide; no device hands over a frame beyond that.
     if end > frame.len() || end > usize::from(u16::MAX) {
         return Err(DropReason::TruncatedFrame);
@@ -179,7 +176,7 @@ fn ipv4<P: Packet>(
                 20 => checksum::sum20(header),
                 _ => checksum::sum(
                     frame
-                        .get(ETHERNET_LEN..ETHERNET_LEN + header_len)
+                        .get(ethernet::HEADER_LEN..ethernet::HEADER_LEN + header_len)
                         .unwrap_or(header),
                 ),
             };
@@ -188,15 +185,15 @@ fn ipv4<P: Packet>(
             }
         }
     }
-    // RFC 1812 5.3.7: nobody can answer these. 224/4 is multicast.
-    if matches!(header[12], 0 | 127 | 224..=239) || header[12..16] == [0xff; 4] {
+    // RFC 1812 5.3.7: nobody could be answered there.
+    if !ipv4::can_send(Ipv4Addr::new(header[12], header[13], header[14], header[15])) {
         return Err(DropReason::BadSource);
     }
     // More fragments, or an offset: ports stand in a first fragment only, and checksums in none.
     if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
         return Err(DropReason::Fragment);
     }
-    let l4 = ETHERNET_LEN + header_len;
+    let l4 = ethernet::HEADER_LEN + header_len;
     l4_header(packet, frame, header, l4, end, check_partial)
 }
 
@@ -214,7 +211,7 @@ fn l4_header<P: Packet>(
     // `end` is inside the frame; this is how the compiler learns it.
     let segment = frame.get(l4..end).unwrap_or(&[]);
     let (kind, ports, tcp_flags, length, sum) = match protocol {
-        6 => {
+        ipv4::TCP => {
             let Some(tcp) = segment.first_chunk::<20>() else {
                 return Err(DropReason::BadL4Header);
             };
@@ -231,7 +228,7 @@ fn l4_header<P: Packet>(
                 sum,
             )
         }
-        17 => {
+        ipv4::UDP => {
             let Some(udp) = segment.first_chunk::<8>() else {
                 return Err(DropReason::BadL4Header);
             };
@@ -248,8 +245,8 @@ fn l4_header<P: Packet>(
                 sum,
             )
         }
-        1 if segment.len() >= 8 => (Kind::Icmp, 0, 0, 0, 0),
-        1 => return Err(DropReason::BadL4Header),
+        ipv4::ICMP if segment.len() >= 8 => (Kind::Icmp, 0, 0, 0, 0),
+        ipv4::ICMP => return Err(DropReason::BadL4Header),
         _ => return Err(DropReason::UnknownProtocol),
     };
     let headers = Headers {
@@ -258,7 +255,7 @@ fn l4_header<P: Packet>(
             u32::from_ne_bytes([d0, d1, d2, d3]),
             ports,
         ]),
-        l3: ETHERNET_LEN as u16,
+        l3: ethernet::HEADER_LEN as u16,
         l4: l4 as u16,
         end: end as u16,
         protocol,
@@ -269,7 +266,7 @@ fn l4_header<P: Packet>(
     match packet.l4_checksum() {
         ChecksumStatus::Good => Ok(headers),
         // RFC 768: a UDP sender that computed no checksum sends 0. Some devices call that a wrong one.
-        ChecksumStatus::Bad if protocol == 17 && sum == 0 => Ok(headers),
+        ChecksumStatus::Bad if protocol == ipv4::UDP && sum == 0 => Ok(headers),
         ChecksumStatus::Bad => Err(DropReason::BadL4Checksum),
         ChecksumStatus::Unknown if check_partial && kind == Kind::Flow => {
             partial_checksum(headers, segment.get(..length).unwrap_or(segment), sum)
