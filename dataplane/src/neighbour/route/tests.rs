@@ -165,11 +165,8 @@ fn naive(ports: &[Connected], routes: &[Route], to: Ipv4Addr) -> Option<NextHop>
                 address: to,
             }),
         );
-        if !c.prefix.has_host(to) {
-            offer(
-                Prefix::around(to, if c.prefix.contains(to) { 32 } else { 0 }),
-                None,
-            );
+        if c.prefix.contains(to) && !c.prefix.has_host(to) {
+            offer(Prefix::around(to, 32), None);
         }
     }
     for r in routes {
