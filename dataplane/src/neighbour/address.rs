@@ -66,7 +66,7 @@ pub enum AddressError {
 
 /// Four addresses in half a cache line. Each word: address in bits 0-31; class in 32-39 (0: the word is free);
 /// the class' port in 40-47; port that answers ARP in 48-55; whether one does in bit 56.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(align(32))]
 struct Bucket([u64; 4]);
 
@@ -76,8 +76,8 @@ const LOCAL: u64 = 3;
 const ANSWERED: u64 = 1 << 56;
 
 /// The gateway's addresses, in two-choice buckets at half load: a lookup compares the eight words of two buckets
-/// without a branch, whether it hits or misses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// without a branch, whether it hits or misses. Equal tables come of equal addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressTable {
     buckets: Box<[Bucket]>,
     mask: usize,

@@ -8,6 +8,7 @@
 mod address;
 mod announce;
 mod map;
+mod prefix;
 mod route;
 mod table;
 mod waiting;
@@ -15,7 +16,8 @@ mod words;
 
 pub use address::{AddressClass, AddressError, AddressTable, Vip, VipArp};
 pub use announce::{Announcement, Announcer, ArpForm};
-pub use route::{Connected, NextHop, Prefix, PrefixError, Route, RouteError, RouteTable};
+pub use prefix::{Prefix, PrefixError};
+pub use route::{Connected, NextHop, Route, RouteError, RouteTable};
 pub use table::{
     Ask, Event, Full, Heard, Hold, Learnt, Means, NeighbourTable, NeighbourView, Request, Settings,
 };

@@ -2,119 +2,10 @@
 //! the workers when a connection or a packet of the gateway's own needs a next hop; records then cache the
 //! neighbour, so this is not on the path of every packet.
 
+use super::prefix::Prefix;
 use crate::packet::PortId;
-use std::fmt;
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
-use std::str::FromStr;
-
-/// What was written is no prefix.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum PrefixError {
-    /// Not `address/length`.
-    #[error("not a prefix: write an IPv4 address, a slash and a length up to 32, such as 10.0.0.0/24")]
-    Syntax,
-    /// Bits are set behind the length.
-    #[error("{written} names an address inside the prefix: write {}", Prefix::around(*.written, *.length))]
-    HostBits {
-        /// The address that was written.
-        written: Ipv4Addr,
-        /// The length that was written.
-        length: u8,
-    },
-}
-
-/// An IPv4 prefix; no bit is set behind its length.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Prefix {
-    address: Ipv4Addr,
-    length: u8,
-}
-
-impl Prefix {
-    /// Everything.
-    pub const DEFAULT: Prefix = Prefix {
-        address: Ipv4Addr::UNSPECIFIED,
-        length: 0,
-    };
-
-    /// The prefix of that length that holds `address`, such as the network of a port's address. Lengths beyond
-    /// 32 count as 32.
-    #[must_use]
-    pub const fn around(address: Ipv4Addr, length: u8) -> Prefix {
-        let length = if length > 32 { 32 } else { length };
-        Prefix {
-            address: Ipv4Addr::from_bits(address.to_bits() & mask(length)),
-            length,
-        }
-    }
-
-    /// The first address.
-    #[must_use]
-    pub const fn address(self) -> Ipv4Addr {
-        self.address
-    }
-
-    /// The length in bits, at most 32.
-    #[must_use]
-    pub const fn length(self) -> u8 {
-        self.length
-    }
-
-    /// The last address: the directed broadcast where the prefix is a network of more than two hosts.
-    #[must_use]
-    pub const fn last(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.address.to_bits() | !mask(self.length))
-    }
-
-    /// Whether `address` is inside.
-    #[must_use]
-    pub const fn contains(self, address: Ipv4Addr) -> bool {
-        address.to_bits() & mask(self.length) == self.address.to_bits()
-    }
-
-    /// Whether `address` can be a host of the connected network: inside, and neither its all-zeros nor its
-    /// all-ones address, which RFC 3021 frees in a /31.
-    #[must_use]
-    pub const fn has_host(self, address: Ipv4Addr) -> bool {
-        let bits = address.to_bits();
-        let edge = bits == self.address.to_bits() || bits == self.last().to_bits();
-        self.contains(address) && (self.length >= 31 || !edge)
-    }
-}
-
-const fn mask(length: u8) -> u32 {
-    // A shift by 32 overflows, and is right as 0.
-    match u32::MAX.checked_shl(32 - length as u32) {
-        Some(mask) => mask,
-        None => 0,
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
-    }
-}
-
-impl FromStr for Prefix {
-    type Err = PrefixError;
-
-    /// Reads `10.0.0.0/24`; refuses bits behind the length.
-    fn from_str(text: &str) -> Result<Prefix, PrefixError> {
-        let (address, length) = text.split_once('/').ok_or(PrefixError::Syntax)?;
-        let written: Ipv4Addr = address.parse().map_err(|_| PrefixError::Syntax)?;
-        let length = match length.parse::<u8>() {
-            Ok(n) if n <= 32 && n.to_string() == length => n,
-            _ => return Err(PrefixError::Syntax),
-        };
-        let prefix = Prefix::around(written, length);
-        if prefix.address == written {
-            Ok(prefix)
-        } else {
-            Err(PrefixError::HostBits { written, length })
-        }
-    }
-}
 
 /// A prefix that a port is on, from one of the port's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -225,7 +116,7 @@ impl RouteTable {
                 hops.push((Prefix::around(edge, 32), Hop::None));
             }
         }
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for &Route { to, via } in routes {
             if !seen.insert(to) {
                 errors.push(RouteError::Duplicate { to });

@@ -7,165 +7,23 @@
 use super::map::Map;
 use super::waiting::{Queue, Waiting};
 use super::words::{NeighbourId, NeighbourState as State, NeighbourWords};
-use crate::drops::DropReason;
 use crate::packet::{MacAddr, PortId};
-use crate::time::{TICKS_PER_SECOND, Tick, seconds};
+use crate::time::{TICKS_PER_SECOND, Tick};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+mod aging;
+mod facts;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
-/// Requests of one kind (by unicast, by broadcast) before the next step is taken.
-const PROBES: u8 = 3;
+pub use facts::{Ask, Event, Full, Heard, Hold, Learnt, Means, NeighbourView, Request, Settings};
+
 /// RFC 1122 2.3.2.1: at most one request per second and address.
 const REQUEST_INTERVAL: u32 = TICKS_PER_SECOND;
-/// How long an address that does not answer is remembered once nothing wants it.
-const FAILED_IDLE: u32 = 10 * TICKS_PER_SECOND;
 /// Entries that nothing happens to by themselves are looked at this seldom.
 const RARELY: u32 = 3600 * TICKS_PER_SECOND;
-/// Deadlines that one tick compares: 4 kB of memory, about a microsecond.
-const SCAN: usize = 1024;
-
-/// The sizes and times of a table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Entries, static ones included.
-    pub capacity: u16,
-    /// Packets that may wait for one neighbour (at least 1).
-    pub waiting_each: u8,
-    /// Packets that may wait in all (at least 1, at most 65,534).
-    pub waiting: u16,
-    /// Ticks for which an answer confirms a neighbour.
-    pub reachable: u32,
-    /// Ticks after which an unused dynamic entry is removed.
-    pub idle: u32,
-    /// Seed of the index: random, so that nobody on the link can choose addresses that collide.
-    pub seed: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            capacity: 4096,
-            waiting_each: 8,
-            waiting: 1024,
-            reachable: seconds(30),
-            idle: seconds(600),
-            seed: 0,
-        }
-    }
-}
-
-/// The table is full: counted as [`DropReason::NeighbourTableFull`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the neighbour table is full: raise `limits.neighbours`")]
-pub struct Full;
-
-/// How to address an ARP request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ask {
-    /// To the Ethernet broadcast.
-    Broadcast,
-    /// To the MAC that is to be confirmed.
-    Unicast(MacAddr),
-}
-
-/// An ARP request that the worker sends now: the table counts on it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
-    /// The port to send from, with the port's own MAC and address as sender.
-    pub port: PortId,
-    /// The target address.
-    pub address: Ipv4Addr,
-    /// Whom to ask.
-    pub ask: Ask,
-}
-
-/// What became of a packet given to [`NeighbourTable::hold`].
-#[derive(Debug, PartialEq, Eq)]
-pub enum Hold<P> {
-    /// It waits. Send `request`, if any; count `gave_way`, the older packet that lost its place, under
-    /// [`DropReason::NeighbourQueueFull`].
-    Waits {
-        /// The request that is due now.
-        request: Option<Request>,
-        /// The packet that gave way.
-        gave_way: Option<P>,
-    },
-    /// The neighbour does not answer: count it under [`DropReason::NeighbourFailed`].
-    Failed(P),
-    /// The MAC is known after all: send it.
-    Resolved(P, PortId, MacAddr),
-}
-
-/// How a sender's addresses came to be heard.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Means {
-    /// A reply to one of our addresses.
-    Reply,
-    /// A request for one of our addresses.
-    Request,
-    /// Any other ARP packet: gratuitous (either form), or between others.
-    Overheard,
-}
-
-/// The sender of an ARP packet that was received. The caller has checked that the address is one of the port's
-/// connected prefix and not one of ours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heard {
-    /// The port it came in by.
-    pub port: PortId,
-    /// The sender's protocol address; 0.0.0.0 in a probe (RFC 5227), which teaches nothing.
-    pub address: Ipv4Addr,
-    /// The sender's hardware address.
-    pub mac: MacAddr,
-    /// How it was heard.
-    pub means: Means,
-}
-
-/// What was learnt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Learnt {
-    /// Nothing: a probe, an address that cannot be, a static entry, or a stranger's packet that was not for us.
-    Nothing,
-    /// The known MAC was heard again, or an unresolved neighbour was resolved.
-    Known,
-    /// The neighbour has moved; this was its MAC before.
-    Moved(MacAddr),
-    /// A new neighbour.
-    New,
-    /// A new neighbour, for which there is no room.
-    NoRoom,
-}
-
-/// What [`NeighbourTable::tick`] gives back.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Event<P> {
-    /// A request to be sent.
-    Ask(Request),
-    /// A packet that waited in vain.
-    Drop(P, DropReason),
-}
-
-/// A neighbour as `show neighbours` prints it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NeighbourView {
-    /// Its address.
-    pub address: Ipv4Addr,
-    /// The port it is on.
-    pub port: PortId,
-    /// Its MAC, when one is usable.
-    pub mac: Option<MacAddr>,
-    /// Its state.
-    pub state: State,
-    /// Seconds since it was last confirmed; since the entry was made when it never was.
-    pub age: u32,
-    /// Packets that wait for it.
-    pub waiting: u8,
-}
-
 #[derive(Clone, Copy)]
 struct Entry {
     address: Ipv4Addr,
@@ -225,6 +83,8 @@ pub struct NeighbourTable<P> {
     cursor: usize,
     /// Entries in state `Retired`.
     retired: u16,
+    /// A sweep is under way.
+    sweeping: bool,
     settings: Settings,
 }
 
@@ -244,6 +104,7 @@ impl<P> NeighbourTable<P> {
             high: 0,
             cursor: 0,
             retired: 0,
+            sweeping: false,
             settings,
         }
     }
@@ -406,26 +267,6 @@ impl<P> NeighbourTable<P> {
         was
     }
 
-    /// Ages, refreshes and removes entries: looks at those whose time has come, at most `budget` of them, each of
-    /// which gives at most one request and a queue of dropped packets. Called every tick or so.
-    pub fn tick(&mut self, now: Tick, budget: usize, mut event: impl FnMut(Event<P>)) {
-        let mut handled = 0;
-        for _ in 0..self.high.min(SCAN) {
-            self.cursor = if self.cursor < self.high {
-                self.cursor + 1
-            } else {
-                1
-            };
-            if now.reached(self.due[self.cursor]) {
-                self.advance(NeighbourId(self.cursor as u16), now, &mut event);
-                handled += 1;
-                if handled >= budget {
-                    return;
-                }
-            }
-        }
-    }
-
     /// Gives back every packet that waits, as at shutdown.
     pub fn drain(&mut self, mut packet: impl FnMut(P)) {
         for entry in &mut self.entries {
@@ -516,79 +357,6 @@ impl<P> NeighbourTable<P> {
         let entry = &mut self.entries[id.index()];
         while let Some(packet) = self.waiting.pop(&mut entry.queue) {
             release(packet, entry.port, mac);
-        }
-    }
-
-    /// How long before the end of the reachable time a refresh begins: time for the unicast requests.
-    fn refresh_margin(&self) -> u32 {
-        (u32::from(PROBES) * REQUEST_INTERVAL).min(self.settings.reachable / 2)
-    }
-
-    /// Takes the next step of an entry whose time has come.
-    fn advance(&mut self, id: NeighbourId, now: Tick, event: &mut impl FnMut(Event<P>)) {
-        let used = self.words.take_used(id);
-        let settings = self.settings;
-        let entry = &mut self.entries[id.index()];
-        if used {
-            entry.last_used = now;
-        }
-        let idle = now.since(entry.last_used);
-        let mut wait = REQUEST_INTERVAL;
-        match entry.state {
-            State::Free | State::Retired | State::Sweeping | State::Static => wait = RARELY,
-            State::Reachable | State::Stale if used => {
-                entry.probes = 0;
-                self.set_state(id, State::Probing);
-                self.probe(id, now, event);
-            }
-            State::Reachable => {
-                wait = settings.reachable.saturating_sub(now.since(entry.confirmed));
-                if wait == 0 {
-                    wait = REQUEST_INTERVAL;
-                    self.set_state(id, State::Stale);
-                }
-            }
-            State::Stale if idle >= settings.idle => self.retire(id),
-            State::Stale => {}
-            State::Incomplete | State::Probing => self.probe(id, now, event),
-            State::Failed => {
-                self.drop_waiting(id, event);
-                if idle >= FAILED_IDLE {
-                    self.retire(id);
-                }
-            }
-        }
-        self.due[id.index()] = now.after(wait);
-    }
-
-    /// Asks once more, by unicast while the MAC is still worth it, or gives up.
-    fn probe(&mut self, id: NeighbourId, now: Tick, event: &mut impl FnMut(Event<P>)) {
-        let entry = &mut self.entries[id.index()];
-        let (unicast, all) = if entry.state == State::Probing {
-            (PROBES, 2 * PROBES)
-        } else {
-            (0, PROBES)
-        };
-        if entry.probes >= all {
-            entry.last_used = now;
-            self.set_state(id, State::Failed);
-            self.drop_waiting(id, event);
-            return;
-        }
-        let ask = if entry.probes < unicast {
-            Ask::Unicast(entry.mac)
-        } else {
-            Ask::Broadcast
-        };
-        if let Some(request) = entry.ask(ask, now) {
-            event(Event::Ask(request));
-        }
-    }
-
-    fn drop_waiting(&mut self, id: NeighbourId, event: &mut impl FnMut(Event<P>)) {
-        let queue = &mut self.entries[id.index()].queue;
-        while let Some(packet) = self.waiting.pop(queue) {
-            event(Event::Drop(packet, DropReason::NeighbourFailed));
         }
     }
 }

@@ -17,11 +17,11 @@ use super::{NeighbourId, NeighbourTable, State};
 use crate::time::Tick;
 
 impl<P> NeighbourTable<P> {
-    /// Whether a sweep is worth its while: as many entries are retired as are free. Going over all records is
+    /// Whether a sweep is worth its while: none is under way, and as many entries are retired as are free. Going over all records is
     /// dear and an entry is cheap, so a roomy table is rarely swept.
     #[must_use]
     pub fn sweep_wanted(&self) -> bool {
-        self.retired > 0 && usize::from(self.retired) >= self.free.len()
+        !self.sweeping && self.retired > 0 && usize::from(self.retired) >= self.free.len()
     }
 
     /// Begins a sweep, which concerns the entries retired so far. Not to be called again before
@@ -34,11 +34,13 @@ impl<P> NeighbourTable<P> {
             }
         }
         self.retired = 0;
+        self.sweeping = true;
     }
 
     /// Ends a sweep: no record of any worker holds an id that [`NeighbourWords::leaving`](super::NeighbourWords::leaving) names. These ids are
     /// free again; their number is returned.
     pub fn retired_done(&mut self) -> usize {
+        self.sweeping = false;
         let mut freed = 0;
         for index in 1..=self.high {
             if self.entries[index].state == State::Sweeping {
