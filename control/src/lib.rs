@@ -4,3 +4,4 @@ pub mod config;
 pub mod gateway;
 pub mod ipvsadm;
 pub mod model;
+pub mod replay;

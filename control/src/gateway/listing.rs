@@ -3,7 +3,8 @@
 
 use super::Gateway;
 use dataplane::flow::Connection;
-use dataplane::neighbour::NeighbourInfo;
+use dataplane::local::AddressUse;
+use dataplane::neighbour::NeighbourView;
 use dataplane::worker::{Listing, Order};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,8 +22,14 @@ impl Gateway {
     }
 
     /// Calls `each` for every neighbour of every worker. False when a worker fell silent. Blocks.
-    pub fn neighbours(&self, each: impl FnMut(NeighbourInfo)) -> bool {
+    pub fn neighbours(&self, each: impl FnMut(NeighbourView)) -> bool {
         self.list(Order::ListNeighbours, each)
+    }
+
+    /// Calls `each` for every local address that a worker has used, with what that worker counts of it. False when
+    /// a worker fell silent. Blocks.
+    pub fn local_addresses(&self, each: impl FnMut(AddressUse)) -> bool {
+        self.list(Order::ListLocalAddresses, each)
     }
 
     fn list<T>(&self, order: fn(Arc<Listing<T>>) -> Order, mut each: impl FnMut(T)) -> bool {

@@ -7,7 +7,7 @@ mod totals;
 pub use totals::{ServerTotals, WorkerTotals};
 
 use crate::config::{self, Config, ConfigErrors};
-use crate::model::{Changes, LimitError, Model};
+use crate::model::{Changes, ModelError, Model};
 use dataplane::worker::{Mailbox, Order, WorkerStats};
 use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
@@ -69,9 +69,9 @@ pub enum GatewayError {
     /// The file asks for something that takes a restart; nothing has changed.
     #[error("{}", .0.join("\n"))]
     NotLive(Vec<String>),
-    /// A table is too small; nothing has changed.
+    /// A table is too small, or addresses contradict each other; nothing has changed.
     #[error("{0}")]
-    Limit(#[from] LimitError),
+    Model(#[from] ModelError),
     /// A worker did not take the snapshot in time.
     #[error("worker {worker} did not take epoch {epoch} within 10 s; it is stuck, or its CPU is overloaded")]
     Stuck {

@@ -7,17 +7,18 @@ mod file;
 mod slots;
 
 pub use command::CommandError;
-pub use file::{Change, Changes};
+pub use file::Changes;
 
 use dataplane::local::LipPool;
-use dataplane::neighbour::{AddressTable, RouteTable};
+use dataplane::neighbour::{AddressError, AddressTable, Connected, Prefix, RouteError, RouteTable, Vip, VipArp};
+use dataplane::packet::PortId;
 use dataplane::scheduler::SchedulerKind;
 use dataplane::service::{
-    Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour,
+    Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot,
 };
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -46,23 +47,31 @@ pub struct VirtualService {
 pub struct LocalGroup {
     /// Its name.
     pub name: String,
+    /// The Ethernet port that it is on.
+    pub port: PortId,
     /// What workers see of it.
     pub pool: Arc<LipPool>,
 }
 
-/// A limit of the gateway has been reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum LimitError {
+/// Why the model does not take something; then it has not changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ModelError {
     /// All service slots are taken.
     #[error("more services than limits.services allows; raise it in the configuration and restart")]
     Services,
     /// All server slots are taken.
     #[error("more servers than limits.servers allows; raise it in the configuration and restart")]
     Servers,
+    /// Addresses that cannot be together.
+    #[error("{0}")]
+    Address(#[from] AddressError),
+    /// Routes that cannot be.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Routes(Vec<RouteError>),
 }
 
 /// The whole state that operators can change.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Model {
     services: BTreeMap<ServiceKey, VirtualService>,
     service_slots: Slots<ServiceKey>,
@@ -86,7 +95,7 @@ impl Model {
             locals: Vec::new(),
             network: Network {
                 shards: ShardMap::even(workers),
-                addresses: AddressTable::default(),
+                addresses: Arc::new(AddressTable::default()),
                 routes: Arc::new(RouteTable::default()),
                 neighbours: Arc::new([]),
                 ports: ports.into(),
@@ -131,7 +140,6 @@ impl Model {
         for entry in self.services.values() {
             services[entry.service.slot as usize] = Some(Arc::clone(&entry.service));
         }
-        self.network.addresses = self.address_table();
         Snapshot::new(self.epoch, self.settings.clone(), self.network.clone(), services)
     }
 
@@ -142,17 +150,26 @@ impl Model {
         self.server_slots.reclaim(|slot| connections(slot) == 0)
     }
 
-    fn address_table(&self) -> AddressTable {
-        let vips = self.services.keys().map(|key| key.address);
-        let locals = self.locals.iter().flat_map(|group| {
-            group.pool.addresses().iter().map(|&address| (group.pool.port(), address))
-        });
-        AddressTable::new(&self.network.ports, &self.network.routes, vips, locals)
+    /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
+    fn addresses(&self, more: Option<Ipv4Addr>) -> Result<Arc<AddressTable>, AddressError> {
+        let ports = || (0u8..).map(PortId).zip(self.network.ports.iter());
+        let own: Vec<_> =
+            ports().flat_map(|(id, port)| port.addresses.iter().map(move |&(own, _)| (id, own))).collect();
+        let vips = self.services.keys().map(|key| key.address).chain(more);
+        let vips: BTreeSet<_> = vips.collect();
+        let vips: Vec<_> = vips.into_iter().map(|address| Vip { address, arp: VipArp::ByPrefix }).collect();
+        let groups = self.locals.iter();
+        let locals: Vec<_> = groups
+            .flat_map(|group| group.pool.addresses.iter().map(move |&address| (group.port, address)))
+            .collect();
+        let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
+        let same = table == *self.network.addresses;
+        Ok(if same { Arc::clone(&self.network.addresses) } else { Arc::new(table) })
     }
 
-    /// Puts a service in, without servers.
-    fn insert_service(&mut self, name: String, spec: ServiceSpec) -> Result<(), LimitError> {
-        let slot = self.service_slots.take(spec.key).ok_or(LimitError::Services)?;
+    /// Puts a service in, without servers. The caller brings the addresses up to date.
+    fn insert_service(&mut self, name: String, spec: ServiceSpec) -> Result<(), ModelError> {
+        let slot = self.service_slots.take(spec.key).ok_or(ModelError::Services)?;
         let service = Service {
             slot,
             key: spec.key,
@@ -192,10 +209,10 @@ impl Model {
     }
 
     /// Adds a server at the head of the list, where LVS puts a new one. Its slot in `server` is ignored.
-    fn insert_server(&mut self, key: ServiceKey, mut server: Server) -> Result<(), LimitError> {
+    fn insert_server(&mut self, key: ServiceKey, mut server: Server) -> Result<(), ModelError> {
         let identity = ServerKey { service: key, address: server.address, port: server.port };
         let Some(entry) = self.services.get_mut(&key) else { return Ok(()) };
-        server.slot = self.server_slots.take(identity).ok_or(LimitError::Servers)?;
+        server.slot = self.server_slots.take(identity).ok_or(ModelError::Servers)?;
         let service = Arc::make_mut(&mut entry.service);
         service.servers.insert(0, server);
         service.revision += 1;
@@ -218,6 +235,15 @@ impl Model {
         service.revision += 1;
         self.server_slots.retire(ServerKey { service: key, address: server.address, port: server.port });
     }
+}
+
+/// The prefixes that are connected to the ports.
+fn connected(ports: &[PortSettings]) -> Vec<Connected> {
+    let prefixes = (0u8..).map(PortId).zip(ports).flat_map(|(port, settings)| {
+        let prefixes = settings.addresses.iter();
+        prefixes.map(move |&(own, length)| Connected { port, prefix: Prefix::around(own, length) })
+    });
+    prefixes.collect()
 }
 
 /// What a service is like, apart from its servers.

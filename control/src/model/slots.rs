@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Slots of one kind of thing.
-#[derive(Debug)]
-pub struct Slots<K> {
+#[derive(Clone, Debug)]
+pub(super) struct Slots<K> {
     live: HashMap<K, u32>,
     /// Deleted, but perhaps still named by connections: found again by identity.
     retired: HashMap<K, u32>,
@@ -17,13 +17,13 @@ pub struct Slots<K> {
 
 impl<K: Copy + Eq + Hash> Slots<K> {
     /// At most `limit` slots.
-    pub fn new(limit: u32) -> Slots<K> {
+    pub(super) fn new(limit: u32) -> Slots<K> {
         Slots { live: HashMap::new(), retired: HashMap::new(), free: Vec::new(), next: 0, limit }
     }
 
     /// The slot of `key`: its own, the one that it had before it was deleted, or a free one. `None` when all
     /// are taken.
-    pub fn take(&mut self, key: K) -> Option<u32> {
+    pub(super) fn take(&mut self, key: K) -> Option<u32> {
         if let Some(&slot) = self.live.get(&key) {
             return Some(slot);
         }
@@ -37,27 +37,22 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     /// `key` has been deleted; its slot waits until [`Slots::reclaim`] finds it unused.
-    pub fn retire(&mut self, key: K) {
+    pub(super) fn retire(&mut self, key: K) {
         if let Some(slot) = self.live.remove(&key) {
             self.retired.insert(key, slot);
         }
     }
 
     /// Frees the slots of deleted things that `unused` says nothing names any more; returns these slots.
-    pub fn reclaim(&mut self, unused: impl Fn(u32) -> bool) -> Vec<u32> {
+    pub(super) fn reclaim(&mut self, unused: impl Fn(u32) -> bool) -> Vec<u32> {
         let freed: Vec<u32> = self.retired.extract_if(|_, slot| unused(*slot)).map(|(_, slot)| slot).collect();
         self.free.extend(&freed);
         freed
     }
 
     /// How many slots have ever been used: all slots lie below it.
-    pub fn span(&self) -> u32 {
+    pub(super) fn span(&self) -> u32 {
         self.next
-    }
-
-    /// How many more things find a slot.
-    pub fn room(&self) -> usize {
-        self.retired.len() + self.free.len() + (self.limit - self.next) as usize
     }
 }
 

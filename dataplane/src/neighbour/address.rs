@@ -85,6 +85,13 @@ pub struct AddressTable {
     answered: Box<[(PortId, Ipv4Addr)]>,
 }
 
+/// No address at all.
+impl Default for AddressTable {
+    fn default() -> AddressTable {
+        AddressTable { buckets: Box::new([Bucket::default()]), mask: 0, multiplier: 1, answered: Box::new([]) }
+    }
+}
+
 impl AddressTable {
     /// Builds the table from the ports' own addresses, the VIPs, the local addresses with the port each is on,
     /// and the ports' connected prefixes. An address given twice in the same way counts once.

@@ -208,6 +208,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &mut self.io
     }
 
+    /// When the next timer is due; none while there are no connections.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Tick> {
+        self.wheel.next_due()
+    }
+
     /// What the worker counts.
     #[must_use]
     pub fn stats(&self) -> &Arc<WorkerStats> {
