@@ -21,7 +21,7 @@ use crate::time::{TICKS_PER_SECOND, Tick};
 const PROBES: u8 = 3;
 /// How long an address that does not answer is remembered once nothing wants it.
 const FAILED_IDLE: u32 = 10 * TICKS_PER_SECOND;
-/// Deadlines that one tick compares: 4 kB of memory, about a microsecond.
+/// Deadlines that one tick compares: 4 kB of memory, half a microsecond.
 const SCAN: usize = 1024;
 
 impl<P> NeighbourTable<P> {
