@@ -64,18 +64,25 @@ pub enum AddressError {
     TooMany,
 }
 
-/// Four addresses in half a cache line. Each word: address in bits 0-31; class in 32-39 (0: the word is free);
-/// the class' port in 40-47; port that answers ARP in 48-55; whether one does in bit 56.
+/// Four addresses in half a cache line. Addresses and facts stand apart, so that a compare is one vector
+/// instruction of any x86-64 or ARM. A slot whose facts are 0 is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(align(32))]
-struct Bucket([u64; 4]);
+struct Bucket {
+    addresses: [u32; 4],
+    facts: [u32; 4],
+}
 
-const PORT: u64 = 1;
-const VIP: u64 = 2;
-const LOCAL: u64 = 3;
-const ANSWERED: u64 = 1 << 56;
+/// What a slot says: class in bits 0-7 (0: none), the class' port in 8-15, the port that answers ARP in 16-23,
+/// whether one does in bit 24.
+type Facts = u32;
 
-/// The gateway's addresses, in two-choice buckets at half load: a lookup compares the eight words of two buckets
+const PORT: Facts = 1;
+const VIP: Facts = 2;
+const LOCAL: Facts = 3;
+const ANSWERED: Facts = 1 << 24;
+
+/// The gateway's addresses, in two-choice buckets at half load: a lookup compares the eight addresses of two buckets
 /// without a branch, whether it hits or misses. Equal tables come of equal addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressTable {
@@ -105,29 +112,28 @@ impl AddressTable {
         connected: &[Connected],
     ) -> Result<AddressTable, AddressError> {
         // Ordered, so that equal input gives equal tables and the announcements a fixed order.
-        let mut words = BTreeMap::new();
+        let mut entries = BTreeMap::new();
         for (class, list) in [(PORT, own), (LOCAL, local)] {
             for &(port, address) in list {
-                enter_on_port(&mut words, class, port, address)?;
+                enter_on_port(&mut entries, class, port, address)?;
             }
         }
         for vip in vips {
-            let answered = match words.get(&vip.address).copied() {
-                Some(word) if class_of(word) == LOCAL => {
+            let answered = match entries.get(&vip.address).copied() {
+                Some(facts) if class_of(facts) == LOCAL => {
                     return Err(AddressError::LocalInUse { address: vip.address });
                 }
                 // A port's own address is answered for on its own port, whatever else it is.
-                Some(word) if class_of(word) == PORT => answering_port(word),
-                _ => vip_port(vip, connected),
+                Some(facts) => answering_port(facts),
+                None => vip_port(vip, connected),
             };
-            words.insert(vip.address, word(vip.address, VIP, PortId(0), answered));
+            entries.insert(vip.address, facts(VIP, PortId(0), answered));
         }
-        let answered = words
+        let answered = entries
             .iter()
-            .filter_map(|(a, w)| answering_port(*w).map(|p| (p, *a)));
-        let answered = answered.collect();
-        let words: Vec<u64> = words.into_values().collect();
-        let (buckets, multiplier) = place(&words).ok_or(AddressError::TooMany)?;
+            .filter_map(|(address, facts)| Some((answering_port(*facts)?, *address)))
+            .collect();
+        let (buckets, multiplier) = place(&entries).ok_or(AddressError::TooMany)?;
         Ok(AddressTable {
             mask: buckets.len() - 1,
             buckets: buckets.into_boxed_slice(),
@@ -140,9 +146,9 @@ impl AddressTable {
     #[inline]
     #[must_use]
     pub fn class(&self, address: Ipv4Addr) -> AddressClass {
-        let word = self.lookup(address);
-        match class_of(word) {
-            PORT => AddressClass::Port(PortId((word >> 40) as u8)),
+        let facts = self.lookup(address);
+        match class_of(facts) {
+            PORT => AddressClass::Port(class_port(facts)),
             VIP => AddressClass::Vip,
             LOCAL => AddressClass::Local,
             _ => AddressClass::None,
@@ -167,45 +173,64 @@ impl AddressTable {
     }
 
     #[inline]
-    fn lookup(&self, address: Ipv4Addr) -> u64 {
+    fn lookup(&self, address: Ipv4Addr) -> Facts {
         let bits = address.to_bits();
         let (first, second) = places(bits, self.multiplier, self.mask);
-        let (first, second) = (&self.buckets[first].0, &self.buckets[second].0);
-        let mut found = 0;
-        // A free word may match 0.0.0.0: it adds nothing, as its class is 0. Both buckets may be one.
-        for word in first.iter().chain(second) {
-            found |= if *word as u32 == bits { *word } else { 0 };
-        }
-        found
+        // Not short-circuited, and both may be the same bucket.
+        self.buckets[first].facts_of(bits) | self.buckets[second].facts_of(bits)
     }
 }
 
-fn word(address: Ipv4Addr, class: u64, port: PortId, answered: Option<PortId>) -> u64 {
-    let answered = answered.map_or(0, |p| ANSWERED | u64::from(p.0) << 48);
-    u64::from(address.to_bits()) | class << 32 | u64::from(port.0) << 40 | answered
+impl Bucket {
+    fn taken(&self) -> usize {
+        self.facts.iter().filter(|f| **f != 0).count()
+    }
+
+    /// The facts of an address, 0 when it is not here. A free slot may match 0.0.0.0: its facts are 0.
+    #[inline]
+    fn facts_of(&self, bits: u32) -> Facts {
+        let kept = |i: usize| {
+            if self.addresses[i] == bits {
+                self.facts[i]
+            } else {
+                0
+            }
+        };
+        (kept(0) | kept(2)) | (kept(1) | kept(3))
+    }
+}
+
+fn facts(class: Facts, port: PortId, answered: Option<PortId>) -> Facts {
+    let answered = answered.map_or(0, |p| ANSWERED | u32::from(p.0) << 16);
+    class | u32::from(port.0) << 8 | answered
 }
 
 #[inline]
-fn class_of(word: u64) -> u64 {
-    word >> 32 & 0xff
+fn class_of(facts: Facts) -> Facts {
+    facts & 0xff
 }
 
-fn answering_port(word: u64) -> Option<PortId> {
-    (word & ANSWERED != 0).then_some(PortId((word >> 48) as u8))
+#[inline]
+fn class_port(facts: Facts) -> PortId {
+    PortId((facts >> 8) as u8)
+}
+
+fn answering_port(facts: Facts) -> Option<PortId> {
+    (facts & ANSWERED != 0).then_some(PortId((facts >> 16) as u8))
 }
 
 fn enter_on_port(
-    words: &mut BTreeMap<Ipv4Addr, u64>,
-    class: u64,
+    entries: &mut BTreeMap<Ipv4Addr, Facts>,
+    class: Facts,
     port: PortId,
     address: Ipv4Addr,
 ) -> Result<(), AddressError> {
-    let new = word(address, class, port, Some(port));
-    match words.insert(address, new) {
+    let new = facts(class, port, Some(port));
+    match entries.insert(address, new) {
         Some(old) if class_of(old) != class => Err(AddressError::LocalInUse { address }),
         Some(old) if old != new => Err(AddressError::TwoPorts {
             address,
-            first: PortId((old >> 40) as u8),
+            first: class_port(old),
             second: port,
         }),
         _ => Ok(()),
@@ -233,13 +258,13 @@ fn places(bits: u32, multiplier: u64, mask: usize) -> (usize, usize) {
     )
 }
 
-/// Places all words, each in the emptier of its two buckets; tries other multipliers, then more buckets.
-fn place(words: &[u64]) -> Option<(Vec<Bucket>, u64)> {
-    let mut count = words.len().div_ceil(2).next_power_of_two();
+/// Places every entry in the emptier of its two buckets; tries other multipliers, then more buckets.
+fn place(entries: &BTreeMap<Ipv4Addr, Facts>) -> Option<(Vec<Bucket>, u64)> {
+    let mut count = entries.len().div_ceil(2).next_power_of_two();
     while count <= 1 << 16 {
         let mut multiplier = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..8 {
-            if let Some(buckets) = try_place(words, count, multiplier) {
+            if let Some(buckets) = try_place(entries, count, multiplier) {
                 return Some((buckets, multiplier));
             }
             // Any odd number will do; this walks through well mixed ones.
@@ -250,17 +275,19 @@ fn place(words: &[u64]) -> Option<(Vec<Bucket>, u64)> {
     None
 }
 
-fn try_place(words: &[u64], count: usize, multiplier: u64) -> Option<Vec<Bucket>> {
+fn try_place(entries: &BTreeMap<Ipv4Addr, Facts>, count: usize, multiplier: u64) -> Option<Vec<Bucket>> {
     let mut buckets = vec![Bucket::default(); count];
-    let taken = |b: &Bucket| b.0.iter().filter(|w| **w != 0).count();
-    for &word in words {
-        let (first, second) = places(word as u32, multiplier, count - 1);
-        let at = if taken(&buckets[second]) < taken(&buckets[first]) {
+    for (address, &facts) in entries {
+        let bits = address.to_bits();
+        let (first, second) = places(bits, multiplier, count - 1);
+        let emptier = if buckets[second].taken() < buckets[first].taken() {
             second
         } else {
             first
         };
-        *buckets[at].0.iter_mut().find(|w| **w == 0)? = word;
+        let bucket = &mut buckets[emptier];
+        let slot = bucket.facts.iter().position(|f| *f == 0)?;
+        (bucket.addresses[slot], bucket.facts[slot]) = (bits, facts);
     }
     Some(buckets)
 }

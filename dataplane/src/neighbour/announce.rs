@@ -3,28 +3,20 @@
 
 use super::address::AddressTable;
 use crate::packet::PortId;
+use crate::packet::arp::Operation;
 use crate::time::Tick;
 use std::net::Ipv4Addr;
 
-/// The form of a gratuitous ARP packet. Either way it goes to the Ethernet broadcast, with our MAC as sender and
-/// the address as both sender and target (RFC 5227 3, RFC 5944 4.6).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum ArpForm {
-    /// Operation 1: some neighbours learn from requests only.
-    Request,
-    /// Operation 2: others from replies only.
-    Reply,
-}
-
-/// One gratuitous ARP packet to be sent now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+/// One gratuitous ARP packet to be sent now: to the Ethernet broadcast, with our MAC as sender and the address as
+/// both sender and target (RFC 5227 3, RFC 5944 4.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Announcement {
     /// The port to send from.
     pub port: PortId,
     /// The address to announce.
     pub address: Ipv4Addr,
-    /// The form.
-    pub form: ArpForm,
+    /// The form: some neighbours learn from requests only, others from replies only.
+    pub form: Operation,
 }
 
 /// The schedule: both forms of every address, `rounds` times, `interval` ticks from one round's start to the next.
@@ -93,7 +85,7 @@ impl Announcer {
             };
             self.next += 1;
             if self.only.is_none_or(|only| only == port) {
-                for form in [ArpForm::Request, ArpForm::Reply] {
+                for form in [Operation::Request, Operation::Reply] {
                     announce(Announcement { port, address, form });
                 }
             }
@@ -124,7 +116,7 @@ mod tests {
         AddressTable::new(&[(WAN, OWN)], &[vip], &[(LAN, LIP)], &[wan]).unwrap()
     }
 
-    fn due(announcer: &mut Announcer, now: u32, budget: usize) -> Vec<(u8, Ipv4Addr, ArpForm)> {
+    fn due(announcer: &mut Announcer, now: u32, budget: usize) -> Vec<(u8, Ipv4Addr, Operation)> {
         let mut sent = Vec::new();
         announcer.tick(Tick(now), budget, &addresses(), |a| {
             sent.push((a.port.0, a.address, a.form))
@@ -135,7 +127,7 @@ mod tests {
     // Field case ARP-01: both forms, for own addresses, VIPs and local addresses, n times at an interval.
     #[test]
     fn both_forms_of_every_address_n_times_at_the_interval() {
-        use ArpForm::{Reply, Request};
+        use Operation::{Reply, Request};
         let mut announcer = Announcer::new(2, 100, Tick(0));
         let round = vec![
             (1, LIP, Request),

@@ -15,7 +15,7 @@ mod waiting;
 mod words;
 
 pub use address::{AddressClass, AddressError, AddressTable, Vip, VipArp};
-pub use announce::{Announcement, Announcer, ArpForm};
+pub use announce::{Announcement, Announcer};
 pub use prefix::{Prefix, PrefixError};
 pub use route::{Connected, NextHop, Route, RouteError, RouteTable};
 pub use table::{

@@ -24,6 +24,7 @@ pub use facts::{Ask, Event, Full, Heard, Hold, Learnt, Means, NeighbourView, Req
 const REQUEST_INTERVAL: u32 = TICKS_PER_SECOND;
 /// Entries that nothing happens to by themselves are looked at this seldom.
 const RARELY: u32 = 3600 * TICKS_PER_SECOND;
+
 #[derive(Clone, Copy)]
 struct Entry {
     address: Ipv4Addr,
@@ -169,7 +170,9 @@ impl<P> NeighbourTable<P> {
     }
 
     /// Lets a packet wait for its next hop's MAC. The queue of each neighbour is bounded, and all of them
-    /// together; the oldest gives way, in this neighbour's queue when that is full, else in the fullest ones.
+    /// together; the oldest gives way, in this neighbour's queue when that is full, else in one of the others.
+    ///
+    /// Of a neighbour that does not answer, one packet a second is taken, which asks again; the rest are refused.
     pub fn hold(&mut self, id: NeighbourId, packet: P, now: Tick) -> Hold<P> {
         self.revive(id, now);
         let Some(entry) = self.entries.get_mut(id.index()) else {
@@ -178,15 +181,21 @@ impl<P> NeighbourTable<P> {
         entry.last_used = now;
         match entry.state {
             State::Incomplete => {}
-            // The negative period: one packet a second asks again, the rest are refused.
-            State::Failed if now.reached(entry.may_ask) => {}
+            // Not before a tick has dropped the packet that asked last.
+            State::Failed if entry.queue.len() == 0 && now.reached(entry.may_ask) => {}
             _ if entry.state.usable() => {
                 self.words.mark_used(id);
                 return Hold::Resolved(packet, entry.port, entry.mac);
             }
             _ => return Hold::Failed(packet),
         }
-        let request = entry.ask(Ask::Broadcast, now);
+        // The first packet asks. The rest is for ticks to ask or to give up: else a flood would put that off.
+        let first = entry.state == State::Failed || entry.probes == 0;
+        let request = if first {
+            entry.ask(Ask::Broadcast, now)
+        } else {
+            None
+        };
         if request.is_some() {
             self.due[id.index()] = now.after(REQUEST_INTERVAL);
         }

@@ -90,10 +90,12 @@ fn the_configured_port_or_none_answers_for_a_vip() {
 
 #[test]
 fn a_port_address_may_be_a_vip_too() {
-    let table = table(&[Vip {
+    let as_vip = Vip {
         address: OWN_LAN,
         arp: VipArp::On(WAN),
-    }]);
+    };
+    // Twice, as two services on one VIP give it.
+    let table = table(&[as_vip, as_vip]);
     assert_eq!(table.class(OWN_LAN), AddressClass::Vip);
     assert_eq!(
         table.arp_owner(OWN_LAN),

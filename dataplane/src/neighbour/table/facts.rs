@@ -2,6 +2,7 @@
 
 use super::State;
 use crate::drops::DropReason;
+use crate::packet::arp::{Arp, Operation};
 use crate::packet::{MacAddr, PortId};
 use crate::time::seconds;
 use std::net::Ipv4Addr;
@@ -61,7 +62,7 @@ pub struct Request {
     pub ask: Ask,
 }
 
-/// What became of a packet given to [`NeighbourTable::hold`].
+/// What became of a packet given to [`super::NeighbourTable::hold`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Hold<P> {
     /// It waits. Send `request`, if any; count `gave_way`, the older packet that lost its place, under
@@ -103,6 +104,25 @@ pub struct Heard {
     pub means: Means,
 }
 
+impl Heard {
+    /// What an ARP packet that came in by `port` says of its sender. `for_us` tells whether its target is an
+    /// address that is answered for on that port.
+    #[must_use]
+    pub fn new(port: PortId, arp: &Arp, for_us: bool) -> Heard {
+        let means = match arp.operation {
+            _ if !for_us => Means::Overheard,
+            Operation::Request => Means::Request,
+            Operation::Reply => Means::Reply,
+        };
+        Heard {
+            port,
+            address: arp.sender,
+            mac: arp.sender_mac,
+            means,
+        }
+    }
+}
+
 /// What was learnt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Learnt {
@@ -118,7 +138,7 @@ pub enum Learnt {
     NoRoom,
 }
 
-/// What [`NeighbourTable::tick`] gives back.
+/// What [`super::NeighbourTable::tick`] gives back.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<P> {
     /// A request to be sent.

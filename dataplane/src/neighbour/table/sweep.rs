@@ -4,8 +4,8 @@
 //!    the address is wanted again, it comes back to life under the same id, and every cached id is right again.
 //! 2. When [`NeighbourTable::sweep_wanted`], the owner calls [`NeighbourTable::begin_sweep`]. Then each worker goes
 //!    over all its records, and whatever else caches ids, in slices between bursts, and sets those to
-//!    [`NeighbourId::NONE`] for which [`NeighbourWords::leaving`](super::NeighbourWords::leaving) holds. A record whose id is none looks its
-//!    next hop up anew.
+//!    [`NeighbourId::NONE`] for which [`NeighbourWords::leaving`] holds. A record whose id is none looks its next
+//!    hop up anew.
 //! 3. When every worker is through, the owner calls [`NeighbourTable::retired_done`]: what is still being swept
 //!    has no record left and is free. An entry that came back to life meanwhile stays, whether or not its
 //!    records were cleared.
@@ -13,12 +13,14 @@
 //! It is sound because ids are got from the table only, which revives what it gives out: an id must not be copied
 //! from one record to another, nor kept from one burst to the next outside what is swept.
 
+#[cfg(doc)]
+use super::NeighbourWords;
 use super::{NeighbourId, NeighbourTable, State};
 use crate::time::Tick;
 
 impl<P> NeighbourTable<P> {
-    /// Whether a sweep is worth its while: none is under way, and as many entries are retired as are free. Going over all records is
-    /// dear and an entry is cheap, so a roomy table is rarely swept.
+    /// Whether a sweep is worth its while: none is under way, and as many entries are retired as are free. Going
+    /// over all records is dear and an entry is cheap, so a roomy table is rarely swept.
     #[must_use]
     pub fn sweep_wanted(&self) -> bool {
         !self.sweeping && self.retired > 0 && usize::from(self.retired) >= self.free.len()
@@ -26,7 +28,7 @@ impl<P> NeighbourTable<P> {
 
     /// Begins a sweep, which concerns the entries retired so far. Not to be called again before
     /// [`NeighbourTable::retired_done`]. See the protocol at the head of `table/sweep.rs`; the readers' part of
-    /// it is [`NeighbourWords::leaving`](super::NeighbourWords::leaving).
+    /// it is [`NeighbourWords::leaving`].
     pub fn begin_sweep(&mut self) {
         for index in 1..=self.high {
             if self.entries[index].state == State::Retired {
@@ -37,7 +39,7 @@ impl<P> NeighbourTable<P> {
         self.sweeping = true;
     }
 
-    /// Ends a sweep: no record of any worker holds an id that [`NeighbourWords::leaving`](super::NeighbourWords::leaving) names. These ids are
+    /// Ends a sweep: no record of any worker holds an id that [`NeighbourWords::leaving`] names. These ids are
     /// free again; their number is returned.
     pub fn retired_done(&mut self) -> usize {
         self.sweeping = false;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::drops::DropReason;
+use crate::packet::arp::{Arp, Operation};
 use crate::time::seconds;
 
 mod model;
@@ -438,7 +439,7 @@ fn what_show_prints() {
 fn a_flood_towards_a_dead_server_concerns_nobody_else() {
     let mut t = table();
     let dead = t.find_or_create(PORT, OTHER, T0).unwrap();
-    let (mut requests, mut ended, mut given) = (0, 0, 0);
+    let (mut requests, mut ended, mut given, mut failed) = (0, 0, 0, 0);
     for tenms in 0..1000 {
         let now = T0.after(tenms);
         for _ in 0..1000 {
@@ -448,7 +449,10 @@ fn a_flood_towards_a_dead_server_concerns_nobody_else() {
                     requests += u32::from(request.is_some());
                     ended += u32::from(gave_way.is_some());
                 }
-                Hold::Failed(_) => ended += 1,
+                Hold::Failed(_) => {
+                    ended += 1;
+                    failed += 1;
+                }
                 Hold::Resolved(..) => panic!("nobody answered"),
             }
         }
@@ -465,8 +469,31 @@ fn a_flood_towards_a_dead_server_concerns_nobody_else() {
         }
     }
     assert!(requests <= 10, "{requests} requests in 10 s");
+    // After three seconds what is dropped is told as what it is.
+    assert_eq!(state(&t, OTHER), Some(State::Failed));
+    assert!(failed >= 690_000, "{failed}");
     assert_eq!(
         t.find(PORT, SERVER).and_then(|id| t.resolved(id)),
         Some((PORT, MAC))
+    );
+}
+
+#[test]
+fn how_a_sender_was_heard() {
+    let arp = |operation| Arp {
+        operation,
+        sender_mac: MAC,
+        sender: SERVER,
+        target_mac: MacAddr::default(),
+        target: OTHER,
+    };
+    let means = |operation, for_us| Heard::new(PORT, &arp(operation), for_us).means;
+    assert_eq!(means(Operation::Request, true), Means::Request);
+    assert_eq!(means(Operation::Reply, true), Means::Reply);
+    assert_eq!(means(Operation::Request, false), Means::Overheard);
+    assert_eq!(means(Operation::Reply, false), Means::Overheard);
+    assert_eq!(
+        Heard::new(PORT, &arp(Operation::Reply), true),
+        heard(SERVER, MAC, Means::Reply)
     );
 }
