@@ -5,7 +5,7 @@ use super::schedule::{Refusal, Reply};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
-use crate::neighbour::{AddressClass, Announcement, ArpForm, Ask, Heard, Means, Request};
+use crate::neighbour::{AddressClass, Announcement, Ask, Heard, Request};
 use crate::packet::arp::{self, Arp, Operation};
 use crate::packet::{Headers, MacAddr, Packet, PortId, craft, icmp, ipv4};
 use arrayvec::ArrayVec;
@@ -39,15 +39,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     fn learn(&mut self, port: PortId, arp: &Arp, ours: bool) {
-        let means = match (ours, arp.operation) {
-            (true, Operation::Request) => Means::Request,
-            (true, Operation::Reply) => Means::Reply,
-            (false, _) => Means::Overheard,
-        };
-        let heard = Heard { port, address: arp.sender, mac: arp.sender_mac, means };
         let mut released = ArrayVec::<_, RELEASED>::new();
         let stats = &self.stats;
-        self.neighbours.learn(&heard, self.now, |packet, port, mac| {
+        self.neighbours.learn(&Heard::new(port, arp, ours), self.now, |packet, port, mac| {
             if released.try_push((packet, port, mac)).is_err() {
                 stats.count_drop(DropReason::NeighbourQueueFull);
             }
@@ -141,11 +135,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sends one gratuitous ARP packet.
     pub(super) fn send_announcement(&mut self, announcement: &Announcement) {
         let mac = self.snapshot.ports[usize::from(announcement.port.0)].mac;
-        let form = match announcement.form {
-            ArpForm::Request => Operation::Request,
-            ArpForm::Reply => Operation::Reply,
-        };
-        if let Some(packet) = self.fresh(|out| arp::announce(out, form, mac, announcement.address)) {
+        let fill = |out: &mut I::Packet| arp::announce(out, announcement.form, mac, announcement.address);
+        if let Some(packet) = self.fresh(fill) {
             self.send(announcement.port, MacAddr::BROADCAST, packet);
         }
     }
