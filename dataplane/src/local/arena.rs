@@ -136,6 +136,18 @@ impl Queue {
         self.last = id;
     }
 
+    /// All ids, the longest queued first.
+    #[cfg(test)]
+    pub(super) fn ids<T: Ordered>(&self, arena: &mut Arena<T>) -> Vec<u32> {
+        let mut ids = vec![];
+        let mut at = self.first;
+        while at != 0 {
+            ids.push(at);
+            at = *arena[at].next();
+        }
+        ids
+    }
+
     /// Takes out `id`, which is in this queue.
     pub(super) fn unlink<T: Ordered>(&mut self, arena: &mut Arena<T>, id: u32) {
         let (previous, next) = (*arena[id].previous(), *arena[id].next());

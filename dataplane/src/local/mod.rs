@@ -23,6 +23,11 @@ mod ports;
 mod sets;
 mod usage;
 
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 

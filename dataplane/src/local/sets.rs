@@ -261,8 +261,22 @@ impl Blocks {
         self.blocks.reserved_bytes()
     }
 
+    /// Blocks in use and blocks promised, to be compared with the sum over all sets.
     #[cfg(test)]
     pub(super) fn in_use(&self) -> (u32, u32) {
         (self.blocks.live(), self.promised)
+    }
+}
+
+#[cfg(test)]
+impl PortSet {
+    /// What this set adds to [`Blocks::in_use`].
+    pub(super) fn blocks(&self) -> (u32, u32) {
+        let entries = if self.queued == 0 {
+            0
+        } else {
+            usize::from(self.offset) + usize::from(self.queued)
+        };
+        (entries.div_ceil(PORTS_PER_BLOCK) as u32, blocks_for(self.issued))
     }
 }
