@@ -40,7 +40,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
                 io::ErrorKind::NotFound => "check the path that was given",
                 io::ErrorKind::PermissionDenied => "run as a user who may read it, or change its permissions",
                 io::ErrorKind::IsADirectory => "name a file in it",
-                _ => "",
+                _ => "name a configuration file",
             };
             Err(refusal(
                 &name,

@@ -21,9 +21,8 @@ pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
             .flat_map(char::to_lowercase)
             .take(LONGEST + 1)
             .collect();
-        let allowed = best.map_or(word.len().max(other.len()).div_ceil(3), |(distance, _)| {
-            distance.saturating_sub(1)
-        });
+        let slips = (word.len().max(other.len()) / 3).max(1);
+        let allowed = best.map_or(slips, |(distance, _)| slips.min(distance.saturating_sub(1)));
         if other.len() > LONGEST || word.len().abs_diff(other.len()) > allowed {
             continue;
         }
@@ -67,6 +66,7 @@ mod tests {
         assert_eq!(nearest("local_address"), Some("local_addresses"));
         assert_eq!(nearest("pools"), Some("pool"));
         assert_eq!(nearest("weight"), None);
+        assert_eq!(nearest("icmp"), None);
         assert_eq!(nearest(""), None);
         assert_eq!(nearest(&"x".repeat(1000)), None);
     }

@@ -57,7 +57,10 @@ pub(super) fn read(text: &str, report: &mut Report) -> Option<Node> {
             Err(error) => {
                 let place = place_of(error.marker());
                 if !report_tabs(text, place, report) {
-                    let remedy = "check the indentation, and that each quote and bracket is closed";
+                    let remedy = match error.info().contains("unknown anchor") {
+                        true => "write the value out here: aliases (`*name`) are not supported",
+                        false => "check the indentation, and that each quote and bracket is closed",
+                    };
                     report.error(
                         place,
                         "",

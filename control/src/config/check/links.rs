@@ -37,7 +37,7 @@ impl Links {
             complete: !ports.is_empty(),
         };
         for (index, port) in ports.iter().enumerate() {
-            links.complete &= !port.addresses.incomplete();
+            links.complete &= !port.incomplete;
             for (_, address) in port.addresses.iter() {
                 let prefix = address.prefix();
                 links.lengths[usize::from(prefix.length())] = true;

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod links;
+mod local;
 mod names;
 mod network;
 mod pool;
@@ -52,7 +53,7 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
     addresses.take_vips(&raw.services, &links, report);
     addresses.take_remote(&raw.routes, &raw.neighbours, &raw.pools, &links, report);
     let local_addresses =
-        network::local_addresses(&raw.local_addresses, &port_names, &addresses, &links, report);
+        local::local_addresses(&raw.local_addresses, &port_names, &addresses, &links, report);
 
     let servers = pool::pools(&raw.pools, &links, report);
     let services = service::services(&raw, &pool_names, &group_names, &servers, report);

@@ -171,14 +171,14 @@ impl Checker<'_> {
         };
         for known in &pool.servers {
             let key = (service.pool, known.index);
-            let (place, fault) = match self.fault_of(service, known) {
+            let (place, ending, fault) = match self.fault_of(service, known) {
                 Some(found) if !self.reported.contains(&key) => found,
                 _ => continue,
             };
             self.reported.insert(key);
             report.error(
                 place,
-                format!("pools[{}].servers[{}]", service.pool, known.index),
+                format!("pools[{}].servers[{}]{ending}", service.pool, known.index),
                 fault,
             );
         }
@@ -207,8 +207,8 @@ impl Checker<'_> {
         }
     }
 
-    /// What keeps `service` from using a server.
-    fn fault_of(&self, service: &Service, known: &KnownServer) -> Option<(Place, Fault)> {
+    /// What keeps `service` from using a server, and where that is said: its place and the end of its path.
+    fn fault_of(&self, service: &Service, known: &KnownServer) -> Option<(Place, &'static str, Fault)> {
         let address = known.server.address;
         let place = known.server.place;
         let mode = service.mode_of(&known.server);
@@ -220,7 +220,7 @@ impl Checker<'_> {
                     "write a route to it under `routes`, or give a port an address in its network"
                 }
             };
-            return Some((place, Fault::new(problem, remedy)));
+            return Some((place, "", Fault::new(problem, remedy)));
         }
         if mode != Mode::Dr {
             return None;
@@ -232,7 +232,7 @@ impl Checker<'_> {
                 service.name
             );
             let remedy = "move the server into a network of a port, or use `mode: fullnat`";
-            return Some((place, Fault::new(problem, remedy)));
+            return Some((place, "", Fault::new(problem, remedy)));
         }
         let other = |listener: &&Listener| known.server.port_for(listener) != listener.port;
         let listener = service.listeners.iter().find(other)?;
@@ -245,7 +245,11 @@ impl Checker<'_> {
             "remove `port` and let the server listen on {}, or use `mode: fullnat`",
             listener.port
         );
-        Some((known.port_place.unwrap_or(place), Fault::new(problem, remedy)))
+        Some((
+            known.port_place.unwrap_or(place),
+            ".port",
+            Fault::new(problem, remedy),
+        ))
     }
 
     /// Services and servers fit into their tables.

@@ -152,8 +152,8 @@ impl<'p> Field<'p> {
         let found = match &self.node.kind {
             Kind::Refused => return None,
             Kind::Null => {
-                let remedy = format!("write {expected}, or remove the key");
-                self.error(Fault::new("nothing is written here", remedy), report);
+                let fault = Fault::new("nothing is written here", format!("write {expected}"));
+                self.error(fault, report);
                 return None;
             }
             Kind::Scalar(text) => format!("`{}`", shown(text)),
@@ -170,7 +170,7 @@ impl<'p> Field<'p> {
 
 /// A mapping whose keys have been compared with the section that it is. Empty when the section is not there, or is
 /// no mapping.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fields<'p> {
     entries: &'p [Entry],
     path: Path<'p>,
@@ -178,6 +178,9 @@ pub(crate) struct Fields<'p> {
     section: &'static Section,
     /// Whether to say what is missing.
     present: bool,
+    unknown: bool,
+    /// What unknown keys were probably meant to be: these are not missing.
+    mistyped: Vec<&'static str>,
 }
 
 impl<'p> Fields<'p> {
@@ -189,6 +192,8 @@ impl<'p> Fields<'p> {
             place: field.node.place,
             section,
             present: false,
+            unknown: false,
+            mistyped: Vec::new(),
         };
         if let Kind::Mapping(entries) = &field.node.kind {
             fields.entries = entries;
@@ -214,26 +219,35 @@ impl<'p> Fields<'p> {
                 place: Place::default(),
                 section,
                 present: false,
+                unknown: false,
+                mistyped: Vec::new(),
             },
             |field| Fields::open(field, section, report),
         )
     }
 
-    fn refuse_unknown(&self, report: &mut Report) {
-        for entry in self
-            .entries
-            .iter()
-            .filter(|entry| !self.section.keys.contains(&&*entry.key))
-        {
-            let remedy = report
-                .suggest(&entry.key, self.section.keys.iter().copied())
-                .map_or_else(
-                    || format!("the keys here are `{}`", self.section.keys.join("`, `")),
-                    |nearest| format!("did you mean `{nearest}`?"),
-                );
-            let fault = Fault::new("unknown key", remedy);
-            report.error(entry.place, Path::Key(&self.path, &entry.key), fault);
+    fn refuse_unknown(&mut self, report: &mut Report) {
+        let keys = self.section.keys;
+        for entry in self.entries.iter().filter(|entry| !keys.contains(&&*entry.key)) {
+            let nearest = report.suggest(&entry.key, keys.iter().copied());
+            let remedy = match nearest {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None if entry.key.contains('=') => {
+                    "quote the text before it: inside braces a comma ends a text without quotes".to_owned()
+                }
+                None => format!("the keys here are `{}`", keys.join("`, `")),
+            };
+            let path = Path::Key(&self.path, &entry.key);
+            report.error(entry.place, path, Fault::new("unknown key", remedy));
+            self.unknown = true;
+            self.mistyped
+                .extend(keys.iter().copied().filter(|key| Some(*key) == nearest));
         }
+    }
+
+    /// Whether there was a key that the section does not have.
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.unknown
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -261,7 +275,7 @@ impl<'p> Fields<'p> {
         report: &mut Report,
     ) -> Option<Field<'_>> {
         let field = self.get(key);
-        if field.is_none() && self.present {
+        if field.is_none() && self.present && !self.mistyped.contains(&key) {
             let fault = Fault::new(format!("`{key}` is missing"), format!("write {example}"));
             report.error(self.place, self.path, fault);
         }

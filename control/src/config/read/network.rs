@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::typed::{flag, number};
-use super::value;
+use super::{address, value};
 use crate::config::Place;
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
@@ -17,6 +17,8 @@ pub(crate) struct RawPort {
     pub(crate) name: Option<At<String>>,
     pub(crate) device: Option<At<Device>>,
     pub(crate) addresses: OneOrMore<InterfaceAddress>,
+    /// Whether an address may be missing here because of a mistake: then nothing can be said of what is reached.
+    pub(crate) incomplete: bool,
     pub(crate) mtu: u16,
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) queues: Option<u16>,
@@ -81,7 +83,11 @@ pub(crate) fn port(field: Field<'_>, with_drivers: bool, report: &mut Report) ->
         })
     });
     let each = |field: Field<'_>, report: &mut Report| {
-        let at = field.value("an address such as 10.0.0.1/24", report, value::interface_address)?;
+        let at = field.value(
+            "an address such as 10.0.0.1/24",
+            report,
+            address::interface_address,
+        )?;
         let ((address, length), place) = (at.value, at.place);
         Some(InterfaceAddress {
             address,
@@ -102,6 +108,7 @@ pub(crate) fn port(field: Field<'_>, with_drivers: bool, report: &mut Report) ->
     RawPort {
         name,
         device,
+        incomplete: fields.has_unknown() || addresses.as_ref().is_some_and(OneOrMore::incomplete),
         addresses: addresses.unwrap_or_else(OneOrMore::none),
         mtu: number(&fields, "mtu", 576..=9216, 1500, report),
         mac: mac(&fields, report),
@@ -115,7 +122,7 @@ pub(crate) fn port(field: Field<'_>, with_drivers: bool, report: &mut Report) ->
 fn mac(fields: &Fields<'_>, report: &mut Report) -> Option<[u8; 6]> {
     let mac = fields
         .get("mac")?
-        .value("a MAC address such as 02:00:00:00:00:01", report, value::mac);
+        .value("a MAC address such as 02:00:00:00:00:01", report, address::mac);
     mac.map(|at| at.value)
 }
 
@@ -169,12 +176,12 @@ pub(crate) fn route(field: Field<'_>, report: &mut Report) -> RawRoute {
         field.value(
             "a prefix such as 10.1.0.0/16, or `default`",
             report,
-            value::prefix,
+            address::prefix,
         )
     });
     let via = fields
         .get("via")
-        .and_then(|field| field.value("the gateway's address", report, value::address));
+        .and_then(|field| field.value("the gateway's address", report, address::address));
     let port = reference(&fields, "port", report);
     let unread = |key: &'static str, read: bool| fields.get(key).is_some() && !read;
     RawRoute {
@@ -192,7 +199,7 @@ pub(crate) fn neighbour(field: Field<'_>, report: &mut Report) -> RawNeighbour {
     let address = fields.required("address", "`address: 10.0.0.11`, say", report);
     fields.required("mac", "`mac: 02:00:00:00:00:01`, say", report);
     RawNeighbour {
-        address: address.and_then(|field| field.value("an IPv4 address", report, value::address)),
+        address: address.and_then(|field| field.value("an IPv4 address", report, address::address)),
         mac: mac(&fields, report),
         port: reference(&fields, "port", report),
         names_port: fields.get("port").is_some(),
@@ -215,7 +222,7 @@ pub(crate) fn local_addresses(field: Field<'_>, report: &mut Report) -> RawLocal
         let expected = "an address, a range such as 10.0.0.200-203, or a prefix";
         Some(
             field
-                .value(expected, report, |text| value::address_range(text, place))?
+                .value(expected, report, |text| address::address_range(text, place))?
                 .value,
         )
     };

@@ -6,7 +6,7 @@ use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::{own_name, reference};
 use super::typed::number;
-use super::value;
+use super::{address, value};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
 use crate::config::types::{Listener, Mode, Scheduler};
@@ -82,7 +82,7 @@ pub(crate) fn pool(field: Field<'_>, report: &mut Report) -> RawPool {
 fn server(field: Field<'_>, report: &mut Report) -> RawServer {
     let fields = Fields::open(field, &schema::SERVER, report);
     let address = fields.required("address", "`address: 10.0.0.11`, say", report);
-    let address = address.and_then(|field| field.value("an IPv4 address", report, value::address));
+    let address = address.and_then(|field| field.value("an IPv4 address", report, address::server_address));
     let port = fields
         .get("port")
         .map(|field| field.value("a port from 1 to 65535", report, value::l4_port));
