@@ -34,6 +34,8 @@ impl LogLevel {
 pub type LogSink = fn(LogLevel, &str);
 
 const KEPT: usize = 16;
+/// Follows each failed attach, after the line with the reason.
+const SAYS_NOTHING: &str = "Failed to attach device on primary process";
 
 static SINK: OnceLock<LogSink> = OnceLock::new();
 /// The last lines at warning or above, oldest first.
@@ -61,7 +63,11 @@ pub(crate) fn forget() {
 /// The warnings and errors since [`forget`], as one line; empty when there were none.
 pub(crate) fn explanation() -> String {
     let lines = recent();
-    lines.iter().map(String::as_str).collect::<Vec<_>>().join("; ")
+    let told = lines
+        .iter()
+        .map(String::as_str)
+        .filter(|line| !line.contains(SAYS_NOTHING));
+    told.collect::<Vec<_>>().join("; ")
 }
 
 unsafe extern "C" fn on_text(level: u32, text: *const c_char, len: usize) {

@@ -123,6 +123,9 @@ fn remedy(device: &str, errno: i32, reason: &str) -> &'static str {
     if reason.contains("permission") || reason.contains("not permitted") || matches!(errno, EPERM | EACCES) {
         return "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW";
     }
+    if reason.contains("failed to parse device") {
+        return "check the driver's name, and that it is installed or loaded (-d)";
+    }
     if virtual_device {
         if reason.contains("no such device") && device.contains("iface=") && errno != EINVAL {
             return "check that the interface named by iface= exists (ip link) and that the driver is installed";

@@ -9,6 +9,7 @@ pub use error::EalError;
 pub use options::{EalOptions, Hugepages};
 
 use std::ffi::{CStr, CString, c_char};
+use std::fs;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -44,6 +45,10 @@ struct Inner {
     /// Where EAL was started: this thread has an lcore id, hence mempool caches, without a [`ThreadGuard`].
     thread: ThreadId,
     state: Mutex<State>,
+    /// Held over what changes devices: DPDK's buses and ports are not made for two threads at once.
+    control: Mutex<()>,
+    /// The runtime folder, when its name is ours alone: DPDK leaves it behind.
+    folder: Option<PathBuf>,
     /// EAL may keep pointers into its arguments.
     _arguments: Vec<CString>,
 }
@@ -83,9 +88,15 @@ impl Eal {
         if code < 0 {
             return Err(EalError::start(code, &log::explanation(), &host));
         }
+        // SAFETY: EAL runs; the string lives as long as the process.
+        let folder = unsafe { CStr::from_ptr(sys::tg_runtime_dir()) }
+            .to_string_lossy()
+            .into_owned();
         Ok(Eal(Arc::new(Inner {
             thread: thread::current().id(),
             state: Mutex::default(),
+            control: Mutex::default(),
+            folder: options.file_prefix.is_none().then(|| folder.into()),
             _arguments: arguments,
         })))
     }
@@ -117,7 +128,7 @@ impl Eal {
     /// The socket on which DPDK's telemetry answers.
     #[must_use]
     pub fn telemetry_socket(&self) -> PathBuf {
-        self.runtime_dir().join("dpdk_telemetry.v2")
+        self.runtime_dir().join(TELEMETRY)
     }
 
     /// Attaches one device, by PCI address (`0000:03:00.0`) or as a vdev string (`net_tap0,iface=wan`), and
@@ -127,11 +138,14 @@ impl Eal {
     /// [`EalError::Device`] with DPDK's reason and what to do about it.
     pub fn probe(&self, devargs: &str) -> Result<DeviceId, EalError> {
         let text = c_string(devargs);
-        log::forget();
-        // SAFETY: EAL runs; the string is terminated and copied by DPDK.
-        let code = unsafe { sys::tg_dev_probe(text.as_ptr()) };
-        if code < 0 && code != -EEXIST {
-            return Err(EalError::device(devargs, code, &log::explanation()));
+        {
+            let _alone = self.control();
+            log::forget();
+            // SAFETY: EAL runs; the string is terminated and copied by DPDK; nobody else changes devices.
+            let code = unsafe { sys::tg_dev_probe(text.as_ptr()) };
+            if code < 0 && code != -EEXIST {
+                return Err(EalError::device(devargs, code, &log::explanation()));
+            }
         }
         self.find(devargs)
     }
@@ -143,7 +157,8 @@ impl Eal {
     /// [`EalError::NoPort`] when the device has no Ethernet port.
     pub fn find(&self, devargs: &str) -> Result<DeviceId, EalError> {
         let text = c_string(devargs);
-        // SAFETY: EAL runs; the string is terminated and only read.
+        let _alone = self.control();
+        // SAFETY: EAL runs; the string is terminated and only read; nobody changes devices meanwhile.
         let port = unsafe { sys::tg_port_find(text.as_ptr()) };
         u16::try_from(port).map(DeviceId).map_err(|_| EalError::NoPort {
             device: devargs.to_owned(),
@@ -201,12 +216,18 @@ impl Eal {
         self.state().pools.push(PoolPtr(pool));
     }
 
+    /// To be held while devices or ports are changed.
+    pub(crate) fn control(&self) -> MutexGuard<'_, ()> {
+        self.0.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 const EEXIST: i32 = 17;
+const TELEMETRY: &str = "dpdk_telemetry.v2";
 
 /// While it lives, its thread has an lcore id. Cannot leave its thread.
 #[derive(Debug)]
@@ -244,14 +265,14 @@ impl Drop for Inner {
             // SAFETY: every mbuf of it is home, and no handle of it is left.
             unsafe { sys::tg_pool_free(pool.0.as_ptr()) }
         }
-        // SAFETY: EAL runs since `init` and nothing that uses it is left. The folder's name is read before.
+        // SAFETY: EAL runs since `init` and nothing that uses it is left.
         unsafe {
-            let dir = CStr::from_ptr(sys::tg_runtime_dir())
-                .to_string_lossy()
-                .into_owned();
             sys::tg_eal_cleanup();
-            // Ours alone when its prefix is ours alone; DPDK leaves it behind. Not empty: someone else uses it.
-            let _ = std::fs::remove_dir(dir);
+        }
+        if let Some(folder) = &self.folder {
+            // DPDK removes its socket when the process ends, too late for the folder around it.
+            let _ = fs::remove_file(folder.join(TELEMETRY));
+            let _ = fs::remove_dir(folder);
         }
     }
 }

@@ -177,6 +177,7 @@ impl Port {
     /// # Errors
     /// Why the device cannot be used as asked.
     pub fn configure(eal: &Eal, id: DeviceId, options: &PortOptions) -> Result<Port, PortError> {
+        let alone = eal.control();
         let info = PortInfo::read(id)?;
         let plan = plan::Plan::new(&info, options)?;
         if !eal.claim(id) {
@@ -195,8 +196,9 @@ impl Port {
             promiscuous: false,
             _one_thread: PhantomData,
         };
-        port.set_up(options)?;
-        Ok(port)
+        let set_up = port.set_up(options);
+        drop(alone);
+        set_up.map(|()| port)
     }
 
     fn set_up(&mut self, options: &PortOptions) -> Result<(), PortError> {
@@ -226,6 +228,7 @@ impl Port {
     /// The driver's reason; [`PortError::QueuesHeld`] when it is started already.
     pub fn start(&mut self) -> Result<(Vec<RxQueue>, Vec<TxQueue>), PortError> {
         self.none_held()?;
+        let _alone = self.shared.eal.control();
         log::forget();
         // SAFETY: the port is configured and no queue of it is out.
         let code = unsafe { sys::tg_port_start(self.number()) };
@@ -247,9 +250,13 @@ impl Port {
     /// [`PortError::QueuesHeld`], or the driver's reason.
     pub fn stop(&mut self) -> Result<(), PortError> {
         self.none_held()?;
+        let _alone = self.shared.eal.control();
+        log::forget();
         // SAFETY: no queue is out, so nobody receives or sends.
-        let code = unsafe { sys::tg_port_stop(self.number()) };
-        self.check("stop", code)
+        match unsafe { sys::tg_port_stop(self.number()) } {
+            0 => Ok(()),
+            code => Err(self.refused("stop", code)),
+        }
     }
 
     fn none_held(&self) -> Result<(), PortError> {
@@ -266,13 +273,20 @@ impl Port {
         self.shared.id.0
     }
 
+    /// With the driver's own words, which are those since `log::forget`.
     fn refused(&self, step: &str, code: i32) -> PortError {
-        refused(&self.info.device, step, code)
+        let said = log::explanation();
+        let reason = if said.is_empty() { errno_text(code) } else { said };
+        PortError::Driver {
+            device: self.info.device.clone(),
+            step: step.to_owned(),
+            reason,
+        }
     }
 
     fn check(&self, step: &str, code: i32) -> Result<(), PortError> {
         if code < 0 {
-            Err(self.refused(step, code))
+            Err(failed(&self.info.device, step, code))
         } else {
             Ok(())
         }
@@ -336,7 +350,6 @@ impl Port {
     /// # Errors
     /// The driver's reason; many virtual drivers cannot.
     pub fn set_mac(&self, mac: [u8; 6]) -> Result<(), PortError> {
-        log::forget();
         // SAFETY: the port is ours; 6 bytes are read.
         let code = unsafe { sys::tg_port_set_mac(self.number(), mac.as_ptr()) };
         self.check("set the MAC address", code)
@@ -357,8 +370,8 @@ impl Port {
     fn set_mtu(&self, mtu: u16) -> Result<(), PortError> {
         // SAFETY: the port is ours and not started.
         match unsafe { sys::tg_port_set_mtu(self.number(), mtu) } {
-            code if code == -ENOTSUP => Ok(()),
-            code => self.check(&format!("set the MTU to {mtu}"), code),
+            code if code == 0 || code == -ENOTSUP => Ok(()),
+            code => Err(self.refused(&format!("set the MTU to {mtu}"), code)),
         }
     }
 
@@ -427,7 +440,6 @@ impl Port {
     /// # Errors
     /// The driver's reason; many virtual drivers cannot.
     pub fn set_rss_key(&self, key: &[u8; RSS_KEY_LEN]) -> Result<(), PortError> {
-        log::forget();
         let (key, features) = (key.as_ptr(), plan::RSS & self.info.features);
         // SAFETY: the port is ours; the key is as long as said.
         let code = unsafe { sys::tg_port_set_rss_key(self.number(), key, RSS_KEY_LEN as u8, features) };
@@ -437,23 +449,23 @@ impl Port {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        let alone = self.eal.control();
         // SAFETY: the port and all its queues are gone, so nobody receives or sends. Stopping a stopped port
         // does nothing; a device that does not close cleanly is left to EAL.
         unsafe {
             let _ = sys::tg_port_stop(self.id.0);
             let _ = sys::tg_port_remove(self.id.0);
         }
+        drop(alone);
         self.eal.release(self.id);
     }
 }
 
-fn refused(device: &str, step: &str, code: i32) -> PortError {
-    let said = log::explanation();
-    let reason = if said.is_empty() { errno_text(code) } else { said };
+fn failed(device: &str, step: &str, code: i32) -> PortError {
     PortError::Driver {
         device: device.to_owned(),
         step: step.to_owned(),
-        reason,
+        reason: errno_text(code),
     }
 }
 

@@ -4,7 +4,7 @@ use std::mem::zeroed;
 
 use dpdk_sys as sys;
 
-use super::{PortError, PortOptions, RSS_KEY_LEN, refused};
+use super::{PortError, PortOptions, RSS_KEY_LEN, failed};
 use crate::{DeviceId, Mempool, text_of};
 
 pub(super) const RSS: u32 = sys::TG_FEATURE_RSS_IPV4_TCP | sys::TG_FEATURE_RSS_IPV4_UDP;
@@ -97,7 +97,7 @@ impl PortInfo {
         // SAFETY: a `DeviceId` comes from a running EAL; the id is checked by DPDK; `raw` is a place for the struct.
         let code = unsafe { sys::tg_port_info(id.number(), &raw mut raw) };
         if code != 0 {
-            return Err(refused(
+            return Err(failed(
                 &format!("number {}", id.number()),
                 "ask what the device can do",
                 code,
