@@ -13,13 +13,11 @@
 use std::io;
 
 use arrayvec::ArrayVec;
-use bytemuck::{Pod, Zeroable};
 
+use super::bucket::{Bucket, SLOTS};
 use crate::arch::prefetch;
 use crate::memory::{Pages, Slab};
 
-/// Entries in a bucket.
-const SLOTS: usize = 8;
 /// The share of slots, in percent, that are taken when the index holds the entries it was made for. Two
 /// entries then cost 26.7 bytes; what a fuller index would save in memory it would pay in second bucket lines.
 const FILL_PERCENT: usize = 60;
@@ -28,70 +26,6 @@ const STASH: usize = 64;
 /// How many buckets a search for room looks at before it gives up: both of the entry's own, the 16 that
 /// their entries could move to, and 128 beyond.
 const SEARCH: usize = 146;
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Bucket {
-    /// 0 = free.
-    tags: [u16; SLOTS],
-    ids: [u32; SLOTS],
-    /// Entries whose home this is and that live elsewhere.
-    overflow: u32,
-    /// Bit per slot: the entry there is not at home.
-    away: u32,
-    spare: [u32; 2],
-}
-
-const _: () = assert!(size_of::<Bucket>() == 64);
-
-impl Bucket {
-    /// Bit per slot whose tag this is. Written so that it compiles to one vector compare.
-    #[inline(always)]
-    fn matches(&self, tag: u16) -> u32 {
-        let mut mask = 0;
-        for (slot, &other) in self.tags.iter().enumerate() {
-            mask |= u32::from(other == tag) << slot;
-        }
-        mask
-    }
-
-    #[inline]
-    fn free_slot(&self) -> Option<usize> {
-        let free = self.matches(0);
-        (free != 0).then(|| free.trailing_zeros() as usize)
-    }
-
-    /// The first id under this tag that the caller accepts.
-    #[inline(always)]
-    fn find(&self, tag: u16, accept: &mut impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut mask = self.matches(tag);
-        while mask != 0 {
-            let id = self.ids[mask.trailing_zeros() as usize % SLOTS];
-            if accept(id) {
-                return Some(id);
-            }
-            mask &= mask - 1;
-        }
-        None
-    }
-
-    /// The slot that holds exactly this entry, at home here or away.
-    fn slot_of(&self, tag: u16, id: u32, away: bool) -> Option<usize> {
-        let there = if away { self.away } else { !self.away };
-        let mask = self.matches(tag) & there;
-        (0..SLOTS).find(|slot| mask >> slot & 1 == 1 && self.ids[*slot] == id)
-    }
-
-    fn put(&mut self, slot: usize, tag: u16, id: u32, away: bool) {
-        self.tags[slot] = tag;
-        self.ids[slot] = id;
-        self.away = self.away & !(1 << slot) | u32::from(away) << slot;
-    }
-
-    fn is_away(&self, slot: usize) -> bool {
-        self.away >> slot & 1 == 1
-    }
-}
 
 /// Neither bucket, nor any that could be freed, nor the stash has room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -371,4 +305,125 @@ impl TagIndex {
 #[inline(always)]
 fn tag_of(hash: u64) -> u16 {
     (hash as u16).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A sequence of hashes that looks random.
+    fn hash(n: u64) -> u64 {
+        let x = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        x ^ (x >> 29)
+    }
+
+    fn check_counts(index: &TagIndex) {
+        let mut overflow = vec![0; index.buckets.len()];
+        let mut entries = 0;
+        for (at, bucket) in index.buckets.iter().enumerate() {
+            for slot in (0..SLOTS).filter(|&slot| bucket.tags[slot] != 0) {
+                entries += 1;
+                if bucket.is_away(slot) {
+                    overflow[index.other(at, bucket.tags[slot])] += 1;
+                }
+            }
+            assert_eq!(bucket.away & !0xff, 0);
+        }
+        index
+            .stash
+            .iter()
+            .for_each(|&(hash, _)| overflow[index.home(hash)] += 1);
+        assert_eq!(entries + index.stash.len(), index.len());
+        assert!(index.buckets.iter().map(|b| b.overflow).eq(overflow));
+    }
+
+    #[test]
+    fn the_other_bucket_of_the_other_bucket_is_the_first() {
+        for count in [1, 2, 3, 7, 100, 1_000] {
+            let index = TagIndex::with_fill(count * SLOTS, 100, false).unwrap();
+            assert_eq!(index.buckets.len(), count);
+            for (bucket, tag) in (0..count).flat_map(|b| (1..2_000).map(move |t| (b, t))) {
+                assert_eq!(index.other(index.other(bucket, tag), tag), bucket);
+            }
+        }
+    }
+
+    #[test]
+    fn at_ninety_percent_every_entry_finds_room_and_is_found() {
+        for count in [1_000, 20_011, 100_003] {
+            let mut index = TagIndex::with_fill(count, 90, false).unwrap();
+            for n in 0..count {
+                assert_eq!(index.insert(hash(n as u64), n as u32), Ok(()), "{n} of {count}");
+            }
+            check_counts(&index);
+            for n in 0..count as u32 {
+                assert_eq!(index.find(hash(u64::from(n)), |id| id == n), Some(n));
+            }
+            for n in (0..count).rev() {
+                assert!(index.remove(hash(n as u64), n as u32));
+            }
+            check_counts(&index);
+            assert_eq!((index.len(), index.displaced()), (0, (0, 0)));
+        }
+    }
+
+    #[test]
+    fn the_same_hash_many_times_fills_two_buckets_and_the_stash_then_says_so() {
+        let mut index = TagIndex::new(100_000, false).unwrap();
+        let hash = hash(1);
+        for id in 0..80 {
+            assert_eq!(index.insert(hash, id), Ok(()));
+        }
+        assert_eq!(index.displaced(), (72, 64));
+        assert_eq!(index.insert(hash, 80), Err(Full));
+        check_counts(&index);
+        assert!((0..80).all(|id| index.find(hash, |other| other == id) == Some(id)));
+        assert_eq!(index.find(hash, |id| id == 80), None);
+        assert!(!index.remove(hash, 80));
+        // A place in a bucket goes to one from the stash.
+        assert!(index.remove(hash, 3));
+        assert_eq!(index.displaced(), (71, 63));
+        assert!((0..80).filter(|&id| id != 3).all(|id| index.remove(hash, id)));
+        check_counts(&index);
+        assert_eq!((index.len(), index.displaced()), (0, (0, 0)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Few buckets and few hashes: everything collides, moves, and meets itself again.
+        #[test]
+        fn it_behaves_like_a_bag(
+            entries in 1..80usize,
+            hashes in 1..40u64,
+            steps in prop::collection::vec((any::<bool>(), 0..40u64, 0..4u32), 1..500),
+        ) {
+            let mut index = TagIndex::with_fill(entries, 100, false).unwrap();
+            let mut model: Vec<(u64, u32)> = Vec::new();
+            for (insert, n, id) in steps {
+                let entry = (hash(n % hashes), id);
+                if insert {
+                    match index.insert(entry.0, id) {
+                        Ok(()) => model.push(entry),
+                        Err(Full) => prop_assert!(model.len() >= STASH),
+                    }
+                } else {
+                    let place = model.iter().position(|&other| other == entry);
+                    prop_assert_eq!(index.remove(entry.0, id), place.is_some());
+                    place.map(|place| model.swap_remove(place));
+                }
+                prop_assert_eq!(index.len(), model.len());
+            }
+            check_counts(&index);
+            for n in 0..hashes {
+                for wanted in 0..4 {
+                    let found = index.find(hash(n), |id| id == wanted);
+                    prop_assert_eq!(found.is_some(), model.contains(&(hash(n), wanted)));
+                }
+            }
+        }
+    }
 }

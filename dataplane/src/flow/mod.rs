@@ -2,6 +2,7 @@
 //! connection for the outside. A worker owns one of each and calls it from its pipeline; nothing here knows of
 //! packets, services or other workers.
 
+mod bucket;
 pub mod export;
 pub mod hash;
 pub mod index;
