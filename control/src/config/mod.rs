@@ -8,9 +8,13 @@
 mod check;
 mod error;
 mod place;
+#[cfg(test)]
+mod properties;
 mod read;
 mod report;
 mod schema;
+#[cfg(test)]
+mod schema_tests;
 mod suggest;
 mod types;
 mod yaml;

@@ -8,6 +8,7 @@ use std::ops::{Index, IndexMut};
 
 use bytemuck::Pod;
 
+use crate::arch::prefetch;
 use crate::memory::Slab;
 
 /// What a slot has to offer to an arena: a link for the free list, used as the slot pleases while it is live.
@@ -81,6 +82,12 @@ impl<T: Slot> Arena<T> {
 
     pub(super) fn live(&self) -> u32 {
         self.live
+    }
+
+    /// Asks the cache for a slot; 0 asks for nothing of use.
+    #[inline]
+    pub(super) fn prefetch(&self, id: u32) {
+        prefetch(&self.slots, id as usize);
     }
 
     /// The highest id that was ever handed out.

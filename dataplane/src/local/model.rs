@@ -270,4 +270,39 @@ proptest! {
         let config = LocalPortsConfig { port_memory: blocks * 32, sets, pairs, ..small() };
         run(Model::new(&config, range(3000, 3900), ShardSet::ALL, 6, false), &steps);
     }
+
+    /// A reload may change an address's range at any time.
+    #[test]
+    fn a_changing_range_never_hands_out_a_port_twice(
+        steps in steps(3, 16), ranges in prop::collection::vec((1u16..2000, 1u16..600), 2..5),
+    ) {
+        let mut ports = ports_of(&LocalPortsConfig { sets: 24, ..small() });
+        let pair = |i: usize| Pair { local: LIP, server: LIP, server_port: i as u16, protocol: 17 };
+        let mut open: Vec<(Pair, u16)> = vec![];
+        for (i, step) in steps.iter().enumerate() {
+            let (first, more) = ranges[i / 40 % ranges.len()];
+            match step {
+                Step::Open(at, shard) => {
+                    let wanted = Shard::from_low_bits(*shard);
+                    let taken = ports.take(&pair(*at), range(first, first + more), wanted, ShardSet::ALL);
+                    let entry = taken.map(|taken| (pair(*at), taken.port));
+                    prop_assert!(entry.is_err() || !open.contains(&entry.unwrap()));
+                    open.extend(entry);
+                }
+                Step::End(index) | Step::Close(index) if !open.is_empty() => {
+                    let (pair, port) = open.swap_remove(index.index(open.len()));
+                    prop_assert!(ports.release(&pair, port, RecordId(1)));
+                }
+                _ => {}
+            }
+            if i % 16 == 0 {
+                audit(&mut ports);
+            }
+        }
+        for (pair, port) in open {
+            prop_assert!(ports.release(&pair, port, RecordId(1)));
+        }
+        audit(&mut ports);
+        prop_assert_eq!(ports.addresses().map(|address| address.used).sum::<u32>(), 0);
+    }
 }

@@ -204,6 +204,13 @@ impl Blocks {
         Some(port)
     }
 
+    /// Asks the cache for the blocks where `set` takes out and puts in.
+    #[inline]
+    pub(super) fn prefetch(&self, set: &PortSet) {
+        self.blocks.prefetch(set.head);
+        self.blocks.prefetch(set.tail);
+    }
+
     /// Takes the port of `set` that was released first.
     pub(super) fn pop(&mut self, set: &mut PortSet) -> Option<u16> {
         if set.queued == 0 {

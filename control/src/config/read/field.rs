@@ -6,6 +6,7 @@ use super::At;
 use crate::config::Place;
 use crate::config::report::{Fault, Report};
 use crate::config::schema::Section;
+use crate::config::suggest;
 use crate::config::yaml::{Entry, Kind, Node, shown};
 
 /// Where a node hangs in the tree. It is put into words only for a message.
@@ -229,7 +230,7 @@ impl<'p> Fields<'p> {
     fn refuse_unknown(&mut self, report: &mut Report) {
         let keys = self.section.keys;
         for entry in self.entries.iter().filter(|entry| !keys.contains(&&*entry.key)) {
-            let nearest = report.suggest(&entry.key, keys.iter().copied());
+            let nearest = suggest::nearest(&entry.key, keys.iter().copied());
             let remedy = match nearest {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
                 None if entry.key.contains('=') => {
