@@ -57,6 +57,8 @@ pub trait FlowIndex {
     fn insert(&mut self, query: &Query, id: u32) -> bool;
     /// Removes the entry of this key and id, if there is one.
     fn remove(&mut self, query: &Query, id: u32);
+    /// Says that this key is about to be looked up, inserted or removed; an index may fetch what that needs.
+    fn prefetch(&self, _query: &Query) {}
     /// Memory in bytes, and what kind it is.
     fn memory(&self) -> (usize, Pages);
 }
@@ -120,6 +122,11 @@ impl FlowIndex for TagIndex {
 
     fn remove(&mut self, query: &Query, id: u32) {
         TagIndex::remove(self, query.hash, id);
+    }
+
+    #[inline]
+    fn prefetch(&self, query: &Query) {
+        TagIndex::prefetch(self, query.hash);
     }
 
     fn memory(&self) -> (usize, Pages) {
