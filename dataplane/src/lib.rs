@@ -7,6 +7,12 @@
 pub mod arch;
 pub mod drops;
 pub mod flow;
+pub mod forward;
+pub mod local;
 pub mod memory;
+pub mod neighbour;
 pub mod packet;
+pub mod scheduler;
+pub mod service;
 pub mod time;
+pub mod worker;

@@ -1,1 +1,3 @@
-//! Placeholder until its first commit.
+//! What tests Tidegate from the outside.
+
+pub mod golden;

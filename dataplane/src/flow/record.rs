@@ -3,6 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::state::TcpState;
 use super::table::Query;
 use crate::packet::FlowKey;
 use crate::time::Tick;
@@ -201,6 +202,13 @@ impl Record {
     #[inline]
     pub fn stamp(&mut self, now: Tick) {
         self.last_seen = now.0;
+    }
+
+    /// The state of a TCP connection.
+    #[inline]
+    #[must_use]
+    pub fn tcp_state(&self) -> TcpState {
+        TcpState::from_number(self.state)
     }
 
     /// The forwarding mode.

@@ -1,6 +1,11 @@
 //! What the packet path needs of a packet buffer: contiguous bytes with headroom. An mbuf implements it in
 //! `control`, [`TestPacket`] here; stages are generic over it, so there is no `dyn` on the packet path.
 
+/// An Ethernet port: its index in the order of the configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct PortId(pub u8);
+
 /// What the device said of a checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ChecksumStatus {

@@ -19,6 +19,9 @@ pub struct FlowKey {
 const _: () = assert!(size_of::<FlowKey>() == 12 && align_of::<FlowKey>() == 4);
 
 impl FlowKey {
+    /// No flow: all zero.
+    pub const NONE: FlowKey = FlowKey { words: [0; 3] };
+
     /// The key of a packet from `source` to `destination`; ports in host order.
     #[inline]
     #[must_use]
@@ -60,6 +63,13 @@ impl FlowKey {
     #[must_use]
     pub const fn words(&self) -> [u32; 3] {
         self.words
+    }
+
+    /// The key of three such words.
+    #[inline]
+    #[must_use]
+    pub const fn from_words(words: [u32; 3]) -> FlowKey {
+        FlowKey { words }
     }
 
     /// The source address.

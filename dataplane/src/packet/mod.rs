@@ -1,7 +1,21 @@
 //! Packets as bytes: the buffer trait, header views, checksums and the packets that the gateway makes itself.
 
+pub mod arp;
 pub mod buffer;
+pub mod checksum;
+pub mod craft;
+pub mod ethernet;
+pub mod headers;
+pub mod icmp;
+pub mod ipv4;
 pub mod key;
+pub mod mac;
+pub mod rewrite;
+pub mod tcp;
+pub mod udp;
+mod wire;
 
-pub use buffer::{ChecksumStatus, Packet, TestPacket};
+pub use buffer::{ChecksumStatus, Packet, PortId, TestPacket};
+pub use headers::{Headers, Kind, PortRules, parse};
 pub use key::FlowKey;
+pub use mac::MacAddr;

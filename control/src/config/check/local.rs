@@ -1,0 +1,99 @@
+//! Local addresses: free ones, each in one group, where servers find them.
+
+use super::addresses::Addresses;
+use super::links::Links;
+use super::names::Names;
+use crate::config::read::network::RawLocalAddresses;
+use crate::config::report::{Fault, Report};
+use crate::config::types::{AddressRange, LocalAddresses};
+
+/// Addresses in one group: 4 billion connections to each server.
+const MOST_LOCAL_ADDRESSES: u64 = 65_536;
+
+/// Groups of local addresses: free addresses, each in one group, where servers find them.
+pub(crate) fn local_addresses(
+    raw: &[RawLocalAddresses],
+    ports: &Names<'_>,
+    addresses: &Addresses,
+    links: &Links,
+    report: &mut Report,
+) -> Vec<LocalAddresses> {
+    let mut all: Vec<(AddressRange, usize, String)> = Vec::new();
+    let mut groups = Vec::new();
+    for (index, group) in raw.iter().enumerate() {
+        let path = format!("local_addresses[{index}]");
+        let port = group
+            .port
+            .as_ref()
+            .and_then(|name| ports.find(name, format!("{path}.port"), report));
+        let path = format!("{path}.addresses");
+        let count: u64 = group.ranges.iter().map(|(_, range)| size(*range)).sum();
+        if count > MOST_LOCAL_ADDRESSES {
+            let problem = format!("{count} local addresses in one group");
+            let remedy = format!(
+                "write at most {MOST_LOCAL_ADDRESSES}: each gives about 60,000 connections to each server"
+            );
+            report.error(group.place, &path, Fault::new(problem, remedy));
+            continue;
+        }
+        for (item, range) in group.ranges.iter() {
+            let path = group.ranges.path(&path, item);
+            addresses.check_local(*range, &path, links, report);
+            if let Some(port) = port.filter(|_| !group.routed && links.is_complete()) {
+                on_link(*range, port, &path, links, report);
+            }
+            all.push((*range, index, path));
+        }
+        if let (Some(name), Some(port)) = (&group.name, port) {
+            groups.push(LocalAddresses {
+                name: name.value.clone(),
+                port,
+                ranges: group.ranges.iter().map(|(_, range)| *range).collect(),
+                ports: group.ports,
+                place: group.place,
+            });
+        }
+    }
+    shared(all, report);
+    groups
+}
+
+fn size(range: AddressRange) -> u64 {
+    u64::from(range.last.to_bits() - range.first.to_bits()) + 1
+}
+
+/// Warns of local addresses that nobody asks for by ARP.
+fn on_link(range: AddressRange, port: usize, path: &str, links: &Links, report: &mut Report) {
+    if let Some(outside) = [range.first, range.last]
+        .into_iter()
+        .find(|address| !links.is_on(*address, port))
+    {
+        let problem = format!(
+            "{outside} is in no network of its port, so servers answer it only through a route of theirs"
+        );
+        let remedy = "write addresses of that network, or `routed: true` when servers have such a route";
+        report.warn(range.place, path, Fault::new(problem, remedy));
+    }
+}
+
+/// Refuses addresses that are in two ranges: whose ports they are could not be told. Services share a group.
+fn shared(mut all: Vec<(AddressRange, usize, String)>, report: &mut Report) {
+    all.sort_by_key(|(range, ..)| (range.first, range.place));
+    let mut widest: Option<(AddressRange, usize)> = None;
+    for (range, group, path) in all {
+        if let Some((before, other)) = widest.filter(|(before, _)| before.contains(range.first)) {
+            let problem = format!(
+                "{} is in local_addresses[{other}] too, on line {}",
+                range.first, before.place.line
+            );
+            let remedy = match group == other {
+                true => "write each address once",
+                false => "write each address in one group: services may share a group",
+            };
+            report.error(range.place, path, Fault::new(problem, remedy));
+        }
+        if widest.is_none_or(|(before, _)| before.last < range.last) {
+            widest = Some((range, group));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! From what each section says to a configuration that fits together: names that exist, addresses that do not
+//! collide, servers that can be reached. All of it takes time in proportion to the file (times its logarithm).
+
+mod addresses;
+mod links;
+mod local;
+mod names;
+mod network;
+mod pool;
+mod service;
+
+use super::Config;
+use super::read::Raw;
+use super::report::Report;
+use addresses::Addresses;
+use links::Links;
+use names::Names;
+
+/// Checks the file as a whole. When the report has no errors after this, the configuration is valid.
+pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
+    let port_names = Names::collect(
+        "port",
+        "ports",
+        raw.ports.iter().map(|port| port.name.as_ref()),
+        report,
+    );
+    let group_names = Names::collect(
+        "group",
+        "local_addresses",
+        raw.local_addresses.iter().map(|group| group.name.as_ref()),
+        report,
+    );
+    let pool_names = Names::collect(
+        "pool",
+        "pools",
+        raw.pools.iter().map(|pool| pool.name.as_ref()),
+        report,
+    );
+    Names::collect(
+        "service",
+        "services",
+        raw.services.iter().map(|service| service.name.as_ref()),
+        report,
+    );
+
+    network::ports(&raw.ports, report);
+    let mut links = Links::new(&raw.ports);
+    let routes = network::routes(&raw.routes, &port_names, &mut links, report);
+    let neighbours = network::neighbours(&raw.neighbours, &port_names, &links, report);
+
+    let mut addresses = Addresses::default();
+    addresses.take_own(&raw.ports, report);
+    addresses.take_vips(&raw.services, &links, report);
+    addresses.take_remote(&raw.routes, &raw.neighbours, &raw.pools, &links, report);
+    let local_addresses =
+        local::local_addresses(&raw.local_addresses, &port_names, &addresses, &links, report);
+
+    let servers = pool::pools(&raw.pools, &links, report);
+    let services = service::services(&raw, &pool_names, &group_names, &servers, report);
+    Config {
+        file: file.to_owned(),
+        routes,
+        neighbours,
+        local_addresses,
+        services,
+        ports: raw.ports.into_iter().filter_map(network::port).collect(),
+        pools: raw.pools.into_iter().filter_map(pool::pool).collect(),
+        node: raw.node,
+        api: raw.api,
+        metrics: raw.metrics,
+        timeouts: raw.timeouts,
+        settings: raw.settings,
+        warnings: Vec::new(),
+    }
+}

@@ -1,0 +1,268 @@
+//! Ports, routes and neighbours that fit together.
+
+use std::collections::HashMap;
+
+use super::links::{Links, Reach};
+use super::names::Names;
+use crate::config::read::network::{RawNeighbour, RawPort, RawRoute};
+use crate::config::report::{Fault, Report};
+use crate::config::types::{Neighbour, Port, Prefix, Route};
+use crate::config::{Device, Place};
+
+/// What DPDK has room for as Debian builds it (RTE_MAX_ETHPORTS).
+const MOST_PORTS: usize = 32;
+
+/// The port itself, if all that it needs could be read.
+pub(crate) fn port(raw: RawPort) -> Option<Port> {
+    Some(Port {
+        name: raw.name?.value,
+        device: raw.device?.value,
+        addresses: raw.addresses.items.into_iter().flatten().collect(),
+        mtu: raw.mtu,
+        mac: raw.mac,
+        queues: raw.queues,
+        check_peer_offload: raw.check_peer_offload,
+        arp_announce: raw.arp_announce,
+        place: raw.place,
+    })
+}
+
+/// Ports: their number, devices and prefixes.
+pub(crate) fn ports(ports: &[RawPort], report: &mut Report) {
+    if let Some(port) = ports.get(MOST_PORTS) {
+        let problem = format!("{} ports, and DPDK has room for {MOST_PORTS}", ports.len());
+        report.error(
+            port.place,
+            format!("ports[{MOST_PORTS}]"),
+            Fault::new(problem, "remove the others"),
+        );
+    }
+    let mut devices: HashMap<&str, Place> = HashMap::new();
+    for (index, port) in ports.iter().enumerate() {
+        let Some(device) = &port.device else { continue };
+        // Two vdevs of one name are one device to EAL, whatever their arguments.
+        let name = match &device.value {
+            Device::Pci(address) => address,
+            Device::Vdev(argument) => argument.split(',').next().unwrap_or_default(),
+        };
+        if let Some(first) = devices.get(name) {
+            let problem = format!("device `{name}` is a port already, on line {}", first.line);
+            let fault = Fault::new(
+                problem,
+                "write another device, or the same driver with another number at its end",
+            );
+            report.error(device.place, format!("ports[{index}].device"), fault);
+        } else {
+            devices.insert(name, device.place);
+        }
+    }
+    overlaps(ports, report);
+}
+
+/// Refuses prefixes of different ports that share addresses: what is behind which could not be told. Prefixes
+/// either nest or are apart, so in order of address a stack of the open ones finds every pair that nests directly.
+fn overlaps(ports: &[RawPort], report: &mut Report) {
+    let mut prefixes: Vec<(Prefix, usize, usize, Place)> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        for (item, address) in port.addresses.iter() {
+            prefixes.push((address.prefix(), index, item, address.place));
+        }
+    }
+    prefixes.sort();
+    let mut open: Vec<(Prefix, usize, usize, Place)> = Vec::new();
+    for next in prefixes {
+        while open.last().is_some_and(|last| !last.0.contains(next.0.network())) {
+            open.pop();
+        }
+        if let Some(&last) = open.last().filter(|last| last.1 != next.1) {
+            let (first, second) = if last.3 < next.3 {
+                (last, next)
+            } else {
+                (next, last)
+            };
+            let problem = format!(
+                "{} overlaps {} of ports[{}], on line {}",
+                second.0, first.0, first.1, first.3.line
+            );
+            let fault = Fault::new(
+                problem,
+                "give each port networks of its own, or a longer prefix length",
+            );
+            let path = ports[second.1]
+                .addresses
+                .path(&format!("ports[{}].addresses", second.1), second.2);
+            report.error(second.3, path, fault);
+        }
+        open.push(next);
+    }
+}
+
+/// Routes: a gateway that is a neighbour, each destination once. Enters them into `links`.
+pub(crate) fn routes(
+    raw: &[RawRoute],
+    ports: &Names<'_>,
+    links: &mut Links,
+    report: &mut Report,
+) -> Vec<Route> {
+    let mut seen: HashMap<Prefix, Place> = HashMap::new();
+    let mut routes = Vec::new();
+    for (index, route) in raw.iter().enumerate() {
+        let path = format!("routes[{index}]");
+        let checked = route_of(route, &path, ports, links, report);
+        if let Some(to) = &route.to {
+            if let Some(first) = seen.get(&to.value) {
+                let problem = format!(
+                    "a second route to {}, the first is on line {}",
+                    to.value, first.line
+                );
+                report.error(
+                    to.place,
+                    format!("{path}.to"),
+                    Fault::new(problem, "keep one of them"),
+                );
+            }
+            if links.is_connected(to.value) {
+                let problem = format!("{} is connected, so this route is never used", to.value);
+                report.warn(to.place, format!("{path}.to"), Fault::new(problem, "remove it"));
+            }
+            seen.entry(to.value).or_insert(to.place);
+        }
+        routes.extend(checked);
+    }
+    // Only now: the gateway of one route is never behind another route.
+    if routes.len() < raw.len() {
+        links.set_incomplete();
+    }
+    for route in &routes {
+        let reach = route
+            .via
+            .map_or(Reach::OnLink(route.port), |_| Reach::Routed(route.port));
+        links.add_route(route.to, reach);
+    }
+    routes
+}
+
+fn route_of(
+    route: &RawRoute,
+    path: &str,
+    ports: &Names<'_>,
+    links: &Links,
+    report: &mut Report,
+) -> Option<Route> {
+    let named = match &route.port {
+        Some(name) => Some(ports.find(name, format!("{path}.port"), report)?),
+        None => None,
+    };
+    if route.incomplete {
+        return None;
+    }
+    let to = route.to.as_ref()?.value;
+    let place = route.place;
+    let Some(via) = route.via else {
+        if named.is_none() {
+            let remedy =
+                "write `via:` with the address of a gateway, or `port:` when all of it is on the link itself";
+            report.error(place, path, Fault::new("neither `via` nor `port`", remedy));
+        }
+        return Some(Route {
+            to,
+            via: None,
+            port: named?,
+            place,
+        });
+    };
+    let path = format!("{path}.via");
+    let found = links.connected(via.value);
+    let on_other = named.is_some_and(|port| !links.is_on(via.value, port));
+    let Some((prefix, port)) = found.filter(|_| !on_other) else {
+        if links.is_complete() {
+            let problem = match found {
+                Some((prefix, port)) => format!(
+                    "gateway {} is in {prefix} of ports[{port}], not on `port`",
+                    via.value
+                ),
+                None => format!(
+                    "gateway {} is in no network of a port, so it cannot be asked for its MAC",
+                    via.value
+                ),
+            };
+            let remedy =
+                "write a gateway inside one of `ports[].addresses`, or give the port an address beside it";
+            report.error(via.place, path, Fault::new(problem, remedy));
+        }
+        return None;
+    };
+    if prefix.is_reserved(via.value) {
+        let problem = format!("{} is the network or broadcast address of {prefix}", via.value);
+        report.error(
+            via.place,
+            path,
+            Fault::new(problem, "write the address of a router there"),
+        );
+        return None;
+    }
+    Some(Route {
+        to,
+        via: Some(via.value),
+        port,
+        place,
+    })
+}
+
+/// Static neighbours: on the link, each once.
+pub(crate) fn neighbours(
+    raw: &[RawNeighbour],
+    ports: &Names<'_>,
+    links: &Links,
+    report: &mut Report,
+) -> Vec<Neighbour> {
+    let mut seen = HashMap::new();
+    let mut neighbours = Vec::new();
+    for (index, neighbour) in raw.iter().enumerate() {
+        let path = format!("neighbours[{index}]");
+        let named = neighbour
+            .port
+            .as_ref()
+            .map(|name| ports.find(name, format!("{path}.port"), report));
+        let Some(address) = neighbour.address else {
+            continue;
+        };
+        let path = format!("{path}.address");
+        if let Some(first) = seen.insert(address.value, address.place.line) {
+            let problem = format!("{} is a neighbour already, on line {first}", address.value);
+            report.error(address.place, path, Fault::new(problem, "keep one of them"));
+            continue;
+        }
+        let found = links.connected(address.value).map(|(_, port)| port);
+        let port = match named {
+            None if neighbour.names_port => continue,
+            None => found,
+            Some(None) => continue,
+            Some(port) => port,
+        };
+        // A neighbour outside of every prefix is one all the same when its port is named: a route may lead there.
+        if port.is_none() || found.is_some_and(|found| Some(found) != port) {
+            if links.is_complete() {
+                let problem = match found {
+                    Some(found) => format!(
+                        "{} is in a network of ports[{found}], not on `port`",
+                        address.value
+                    ),
+                    None => format!("{} is in no network of a port", address.value),
+                };
+                let remedy = "write an address inside one of `ports[].addresses`, or `port:` with the port it is behind";
+                report.error(address.place, path, Fault::new(problem, remedy));
+            }
+            continue;
+        }
+        if let (Some(mac), Some(port)) = (neighbour.mac, port) {
+            neighbours.push(Neighbour {
+                address: address.value,
+                mac,
+                port,
+                place: neighbour.place,
+            });
+        }
+    }
+    neighbours
+}

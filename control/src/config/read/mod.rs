@@ -1,0 +1,69 @@
+//! From the tree to what each section says: types, ranges and spelling of each value by itself. What needs two
+//! values at once (a name and its use, an address and a prefix) is for [`check`](super::check). A value that is
+//! wrong is reported and replaced by none or the default, so that reading goes on to the next mistake.
+
+mod address;
+mod field;
+pub(super) mod network;
+mod node;
+pub(super) mod service;
+mod settings;
+mod typed;
+mod value;
+
+use super::report::Report;
+use super::types::{Api, Metrics, Node, Settings, Timeouts};
+use super::yaml;
+use super::{Place, schema};
+use field::{Field, Fields};
+use network::{RawLocalAddresses, RawNeighbour, RawPort, RawRoute};
+use service::{RawPool, RawService};
+
+/// A value and its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct At<T> {
+    pub(super) value: T,
+    pub(super) place: Place,
+}
+
+/// The file as it was written, section by section. Lists keep an element for each one of the file, so that an
+/// index here is an index there.
+pub(super) struct Raw {
+    pub(super) node: Node,
+    pub(super) api: Api,
+    pub(super) metrics: Metrics,
+    pub(super) ports: Vec<RawPort>,
+    pub(super) routes: Vec<RawRoute>,
+    pub(super) neighbours: Vec<RawNeighbour>,
+    pub(super) local_addresses: Vec<RawLocalAddresses>,
+    pub(super) pools: Vec<RawPool>,
+    pub(super) services: Vec<RawService>,
+    pub(super) timeouts: Timeouts,
+    pub(super) settings: Settings,
+}
+
+/// Reads the whole document.
+pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
+    let root = Field::root(document);
+    let fields = Fields::open(root, &schema::DOCUMENT, report);
+    let node = node::node(fields.get("node"), report);
+    let with_drivers = !node.drivers.is_empty();
+    Raw {
+        api: settings::api(fields.get("api"), report),
+        metrics: settings::metrics(fields.get("metrics"), report),
+        ports: fields.required_list(
+            "ports",
+            "`ports: [ ... ]` with a port for each side",
+            report,
+            |field, report| network::port(field, with_drivers, report),
+        ),
+        routes: fields.list("routes", report, network::route),
+        neighbours: fields.list("neighbours", report, network::neighbour),
+        local_addresses: fields.list("local_addresses", report, network::local_addresses),
+        pools: fields.list("pools", report, service::pool),
+        services: fields.list("services", report, service::service),
+        timeouts: settings::timeouts(fields.get("timeouts"), report),
+        settings: settings::settings(fields.get("settings"), report),
+        node,
+    }
+}

@@ -1,0 +1,172 @@
+//! The sections `pools` and `services`.
+
+use std::net::Ipv4Addr;
+
+use super::At;
+use super::field::{Field, Fields, OneOrMore};
+use super::network::{own_name, reference};
+use super::typed::number;
+use super::{address, value};
+use crate::config::report::{Fault, Report};
+use crate::config::schema;
+use crate::config::types::{Listener, Mode, Scheduler};
+use crate::config::{Place, Server};
+
+/// What IPVS takes: a C `int`.
+const INT_MAX: u64 = 0x7fff_ffff;
+
+/// A pool as it was written.
+pub(crate) struct RawPool {
+    pub(crate) name: Option<At<String>>,
+    pub(crate) servers: Vec<RawServer>,
+    pub(crate) place: Place,
+}
+
+/// A server as it was written.
+pub(crate) struct RawServer {
+    pub(crate) address: Option<At<Ipv4Addr>>,
+    pub(crate) port: Option<At<u16>>,
+    pub(crate) weight: u32,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) upper_threshold: u32,
+    pub(crate) lower_threshold: u32,
+    /// Whether its port or mode was written, but could not be read.
+    pub(crate) incomplete: bool,
+    pub(crate) place: Place,
+}
+
+impl RawServer {
+    /// The server itself, if all that is needed of it could be read.
+    pub(crate) fn server(&self) -> Option<Server> {
+        Some(Server {
+            address: self.address.filter(|_| !self.incomplete)?.value,
+            port: self.port.map(|at| at.value),
+            weight: self.weight,
+            mode: self.mode,
+            upper_threshold: self.upper_threshold,
+            lower_threshold: self.lower_threshold,
+            place: self.place,
+        })
+    }
+}
+
+/// A service as it was written.
+pub(crate) struct RawService {
+    pub(crate) name: Option<At<String>>,
+    pub(crate) listeners: OneOrMore<Listener>,
+    pub(crate) pool: Option<At<String>>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) scheduler: Scheduler,
+    /// Names of groups; none when the key is missing.
+    pub(crate) local_addresses: Option<At<OneOrMore<At<String>>>>,
+    pub(crate) one_packet: Option<At<bool>>,
+    pub(crate) place: Place,
+}
+
+/// An element of `pools`.
+pub(crate) fn pool(field: Field<'_>, report: &mut Report) -> RawPool {
+    let fields = Fields::open(field, &schema::POOL, report);
+    let name = own_name(&fields, "`name: web`, say", report);
+    fields.required(
+        "servers",
+        "`servers: [ { address: 10.0.0.11, port: 8080 } ]`, or `servers: []` for none",
+        report,
+    );
+    RawPool {
+        name,
+        servers: fields.list("servers", report, server),
+        place: field.place(),
+    }
+}
+
+fn server(field: Field<'_>, report: &mut Report) -> RawServer {
+    let fields = Fields::open(field, &schema::SERVER, report);
+    let address = fields.required("address", "`address: 10.0.0.11`, say", report);
+    let address = address.and_then(|field| field.value("an IPv4 address", report, address::server_address));
+    let port = fields
+        .get("port")
+        .map(|field| field.value("a port from 1 to 65535", report, value::l4_port));
+    let mode = fields
+        .get("mode")
+        .map(|field| field.value("`fullnat` or `dr`", report, value::mode));
+    let upper = number(&fields, "upper_threshold", 0..=INT_MAX, 0, report);
+    let lower = number(&fields, "lower_threshold", 0..=INT_MAX, 0, report);
+    if let Some(field) = fields.get("lower_threshold")
+        && lower > 0
+        && lower > upper
+    {
+        let problem = match upper {
+            0 => "a lower threshold without an upper one has no effect".to_owned(),
+            _ => format!("the lower threshold {lower} is above the upper one, {upper}"),
+        };
+        field.error(
+            Fault::new(problem, "write an `upper_threshold` above it, or leave both out"),
+            report,
+        );
+    }
+    RawServer {
+        address,
+        incomplete: port == Some(None) || mode == Some(None),
+        port: port.flatten(),
+        weight: number(&fields, "weight", 0..=INT_MAX, 1, report),
+        mode: mode.flatten().map(|at| at.value),
+        upper_threshold: upper,
+        lower_threshold: lower,
+        place: field.place(),
+    }
+}
+
+/// An element of `services`.
+pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
+    let fields = Fields::open(field, &schema::SERVICE, report);
+    let name = own_name(&fields, "`name: web`, say", report);
+    let listen = fields.required("listen", "`listen: \"203.0.113.100:80/tcp\"`, say", report);
+    let each = |field: Field<'_>, report: &mut Report| {
+        let place = field.place();
+        let expected = "an address, port and protocol such as 203.0.113.100:80/tcp";
+        Some(
+            field
+                .value(expected, report, |text| value::listener(text, place))?
+                .value,
+        )
+    };
+    let listeners = listen.map(|field| {
+        let listeners = field.one_or_more(report, each);
+        if listeners.items.is_empty() {
+            field.error(
+                Fault::new(
+                    "an empty list",
+                    "write at least one, such as 203.0.113.100:80/tcp",
+                ),
+                report,
+            );
+        }
+        listeners
+    });
+    fields.required("pool", "`pool:` with the name of a pool", report);
+    let mode = fields.required("mode", "`mode: fullnat` or `mode: dr`", report);
+    let mode = mode.and_then(|field| field.value("`fullnat` or `dr`", report, value::mode));
+    let scheduler = fields.get("scheduler");
+    let scheduler = scheduler.and_then(|field| field.value("`rr` or `wrr`", report, value::scheduler));
+    let one_packet = fields.get("one_packet");
+    RawService {
+        name,
+        listeners: listeners.unwrap_or_else(OneOrMore::none),
+        pool: reference(&fields, "pool", report),
+        mode: mode.map(|at| at.value),
+        scheduler: scheduler.map_or(Scheduler::default(), |at| at.value),
+        local_addresses: local_addresses(&fields, report),
+        one_packet: one_packet.and_then(|field| field.value("`true` or `false`", report, value::flag)),
+        place: field.place(),
+    }
+}
+
+fn local_addresses(fields: &Fields<'_>, report: &mut Report) -> Option<At<OneOrMore<At<String>>>> {
+    let field = fields.get("local_addresses")?;
+    let each =
+        |field: Field<'_>, report: &mut Report| field.value("a name", report, |text| Ok(text.to_owned()));
+    Some(At {
+        value: field.one_or_more(report, each),
+        place: field.place(),
+    })
+}

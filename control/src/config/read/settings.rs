@@ -1,0 +1,114 @@
+//! The sections that hold for all services, and for how the gateway is watched: API, metrics, timeouts, settings.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use super::field::{Field, Fields};
+use super::typed::{account, flag, number, path, word};
+use crate::config::report::{Fault, Report};
+use crate::config::schema;
+use crate::config::types::{Api, Metrics, NoService, Settings, TcpTimeouts, Timeouts};
+use crate::config::yaml::shown;
+
+/// Up to 31 days: longer lives are not worth a table entry, and the data plane counts ticks in 31 bits.
+const SECONDS: RangeInclusive<u64> = 1..=2_678_400;
+
+/// The `api` section.
+pub(crate) fn api(field: Option<Field<'_>>, report: &mut Report) -> Api {
+    let fields = Fields::open_optional(field, &schema::API, report);
+    // The kernel's sun_path has 108 bytes with the zero at its end.
+    let socket = fields
+        .get("socket")
+        .and_then(|field| field.value("a path", report, |text| path(text, 107)));
+    let octal = |text: &str| {
+        let digits = text.strip_prefix("0o").unwrap_or(text);
+        let mode = u32::from_str_radix(digits, 8)
+            .ok()
+            .filter(|mode| *mode <= 0o777 && !digits.starts_with('+'));
+        mode.ok_or_else(|| {
+            Fault::new(
+                format!("`{}` is not a file mode", shown(text)),
+                "write three octal digits, such as 0660",
+            )
+        })
+    };
+    let mode = fields
+        .get("mode")
+        .and_then(|field| field.value("a file mode such as 0660", report, octal));
+    if let (Some(mode), Some(field)) = (mode, fields.get("mode"))
+        && mode.value & 0o002 != 0
+    {
+        let problem = "every user of this host may change the gateway";
+        field.warn(
+            Fault::new(problem, "write 0660, and name a `group` for those who may"),
+            report,
+        );
+    }
+    Api {
+        socket: socket.map_or_else(|| PathBuf::from("/run/tidegate/api.sock"), |at| at.value),
+        mode: mode.map_or(0o660, |at| at.value),
+        group: account(&fields, "group", "the name of a group", report),
+        place: fields.place(),
+    }
+}
+
+/// The `metrics` section.
+pub(crate) fn metrics(field: Option<Field<'_>>, report: &mut Report) -> Metrics {
+    let fields = Fields::open_optional(field, &schema::METRICS, report);
+    let parse = |text: &str| match text {
+        "off" => Ok(None),
+        _ => text
+            .parse::<SocketAddr>()
+            .ok()
+            .filter(|listen| listen.port() != 0)
+            .map(Some)
+            .ok_or_else(|| {
+                let problem = format!("`{}` is not an address and port of this host", shown(text));
+                Fault::new(problem, "write it as 127.0.0.1:9101, or `off`")
+            }),
+    };
+    let listen = fields
+        .get("listen")
+        .and_then(|field| field.value("an address and port, or `off`", report, parse));
+    Metrics {
+        listen: listen.map_or_else(|| Some(SocketAddr::from(([127, 0, 0, 1], 9101))), |at| at.value),
+        place: fields.place(),
+    }
+}
+
+/// The `timeouts` section.
+pub(crate) fn timeouts(field: Option<Field<'_>>, report: &mut Report) -> Timeouts {
+    let fields = Fields::open_optional(field, &schema::TIMEOUTS, report);
+    let tcp = Fields::open_optional(fields.get("tcp"), &schema::TCP_TIMEOUTS, report);
+    let usual = Timeouts::default();
+    let mut seconds = |key, default| number(&tcp, key, SECONDS, default, report);
+    let tcp = TcpTimeouts {
+        established: seconds("established", usual.tcp.established),
+        syn_sent: seconds("syn_sent", usual.tcp.syn_sent),
+        syn_recv: seconds("syn_recv", usual.tcp.syn_recv),
+        fin_wait: seconds("fin_wait", usual.tcp.fin_wait),
+        time_wait: seconds("time_wait", usual.tcp.time_wait),
+        close: seconds("close", usual.tcp.close),
+        close_wait: seconds("close_wait", usual.tcp.close_wait),
+        last_ack: seconds("last_ack", usual.tcp.last_ack),
+        listen: seconds("listen", usual.tcp.listen),
+        synack: seconds("synack", usual.tcp.synack),
+    };
+    let udp = number(&fields, "udp", SECONDS, usual.udp, report);
+    Timeouts { tcp, udp }
+}
+
+/// The `settings` section.
+pub(crate) fn settings(field: Option<Field<'_>>, report: &mut Report) -> Settings {
+    let fields = Fields::open_optional(field, &schema::SETTINGS, report);
+    let usual = Settings::default();
+    let policies = [("reject", NoService::Reject), ("drop", NoService::Drop)];
+    Settings {
+        sloppy_tcp: flag(&fields, "sloppy_tcp", usual.sloppy_tcp, report),
+        conn_reuse_mode: number(&fields, "conn_reuse_mode", 0..=3, usual.conn_reuse_mode, report),
+        expire_nodest_conn: flag(&fields, "expire_nodest_conn", usual.expire_nodest_conn, report),
+        no_service: word(&fields, "no_service", &policies, report),
+        icmp_rate: number(&fields, "icmp_rate", 0..=1_000_000, usual.icmp_rate, report),
+    }
+}

@@ -1,0 +1,197 @@
+//! What the text of a scalar means: numbers, words, ports, listeners. Each function is total: any text gives a value or
+//! a fault with a remedy.
+
+use std::net::Ipv6Addr;
+use std::ops::RangeInclusive;
+
+use super::address::address;
+use crate::config::report::Fault;
+use crate::config::suggest;
+use crate::config::types::{Listener, PortRange, Protocol};
+use crate::config::yaml::shown;
+use crate::config::{Mode, Place, Scheduler};
+
+/// An unsigned decimal number in `range`; `_` may group its digits.
+pub(crate) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
+    let (low, high) = (range.start(), range.end());
+    let remedy = format!("write a whole number from {low} to {high}");
+    let digits = text.replace('_', "");
+    if digits.is_empty() || digits.bytes().any(|byte| !byte.is_ascii_digit()) || text.starts_with('_') {
+        let negative = digits
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.parse::<u64>().is_ok());
+        let problem = match negative {
+            true => format!("{} is negative", shown(text)),
+            false => format!("`{}` is not a whole number", shown(text)),
+        };
+        return Err(Fault::new(problem, remedy));
+    }
+    let value = digits.parse().ok().filter(|value| range.contains(value));
+    value.ok_or_else(|| Fault::new(format!("{} is out of range", shown(text)), remedy))
+}
+
+/// `true` or `false`.
+pub(crate) fn flag(text: &str) -> Result<bool, Fault> {
+    choice(text, &[("true", true), ("false", false)])
+}
+
+/// One of a few words.
+pub(crate) fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Fault> {
+    words
+        .iter()
+        .find(|(word, _)| *word == text)
+        .map(|(_, value)| *value)
+        .ok_or_else(|| {
+            let names = || words.iter().map(|(word, _)| *word);
+            let remedy = suggest::nearest(text, names()).map_or_else(
+                || format!("write `{}`", names().collect::<Vec<_>>().join("` or `")),
+                |nearest| format!("did you mean `{nearest}`?"),
+            );
+            Fault::new(format!("`{}` is not known here", shown(text)), remedy)
+        })
+}
+
+/// A forwarding mode.
+pub(crate) fn mode(text: &str) -> Result<Mode, Fault> {
+    match text {
+        "nat" | "tun" => Err(Fault::new(
+            format!("forwarding mode `{text}` comes with a later release"),
+            "write `fullnat` or `dr`",
+        )),
+        _ => choice(text, &[("fullnat", Mode::Fullnat), ("dr", Mode::Dr)]),
+    }
+}
+
+/// A scheduler.
+pub(crate) fn scheduler(text: &str) -> Result<Scheduler, Fault> {
+    const LATER: [&str; 11] = [
+        "lc", "wlc", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq", "fo", "ovf",
+    ];
+    let problem = match text {
+        "rr" => return Ok(Scheduler::Rr),
+        "wrr" => return Ok(Scheduler::Wrr),
+        _ if LATER.contains(&text) => format!("scheduler `{text}` comes with a later release"),
+        _ => format!("unknown scheduler `{}`", shown(text)),
+    };
+    Err(Fault::new(problem, "available: `rr`, `wrr`"))
+}
+
+/// A name: what other keys, logs, metrics and commands call a thing.
+pub(crate) fn name(text: &str) -> Result<String, Fault> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:@/".contains(c);
+    if text.is_empty() || text.len() > 64 || !text.chars().all(fits) {
+        let remedy = "write 1 to 64 of the characters A-Z a-z 0-9 - _ . : @ /";
+        return Err(Fault::new(format!("`{}` cannot be a name", shown(text)), remedy));
+    }
+    Ok(text.to_owned())
+}
+
+/// An L4 port, host order.
+pub(crate) fn l4_port(text: &str) -> Result<u16, Fault> {
+    if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        let remedy = well_known(text).map_or("write its number, 1 to 65535".to_owned(), |port| {
+            format!("write {port}")
+        });
+        return Err(Fault::new(
+            format!("`{}`: names of ports are not looked up", shown(text)),
+            remedy,
+        ));
+    }
+    number(text, 1..=65535).map(|port| port as u16)
+}
+
+/// The numbers of services that are often balanced, for the remedy only: a name that is looked up means another
+/// port on a host with another /etc/services.
+fn well_known(name: &str) -> Option<u16> {
+    const NAMES: [(&str, u16); 14] = [
+        ("ftp", 21),
+        ("ssh", 22),
+        ("smtp", 25),
+        ("domain", 53),
+        ("dns", 53),
+        ("http", 80),
+        ("pop3", 110),
+        ("ntp", 123),
+        ("imap", 143),
+        ("snmp", 161),
+        ("ldap", 389),
+        ("https", 443),
+        ("syslog", 514),
+        ("mysql", 3306),
+    ];
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, port)| *port)
+}
+
+/// L4 ports: `1024-65535`, or one.
+pub(crate) fn port_range(text: &str) -> Result<PortRange, Fault> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (l4_port(first.trim())?, l4_port(last.trim())?);
+    if last < first {
+        let problem = format!("the range ends at {last}, before it starts at {first}");
+        return Err(Fault::new(problem, format!("write {last}-{first}")));
+    }
+    Ok(PortRange { first, last })
+}
+
+/// Where a service listens: `203.0.113.100:80/tcp`.
+pub(crate) fn listener(text: &str, place: Place) -> Result<Listener, Fault> {
+    let (endpoint, protocol) = match text.rsplit_once('/') {
+        Some((endpoint, protocol)) => (endpoint, Some(protocol)),
+        None => (text, None),
+    };
+    let Some((host, port)) = endpoint
+        .rsplit_once(':')
+        .filter(|(host, _)| host.parse::<Ipv6Addr>().is_err())
+    else {
+        let address = address(endpoint)?;
+        let problem = format!("`{}` has no port", shown(text));
+        let remedy = format!("write it as {address}:80/{}", protocol.unwrap_or("tcp"));
+        return Err(Fault::new(problem, remedy));
+    };
+    if host.is_empty() {
+        let problem = format!("`{}` has no address", shown(text));
+        return Err(Fault::new(
+            problem,
+            format!("write the VIP before it, such as 203.0.113.100{}", shown(text)),
+        ));
+    }
+    let address = address(host)?;
+    if port.parse() == Ok(0u64) {
+        let problem = "port 0, which stands for all ports, needs persistence, which comes later";
+        return Err(Fault::new(problem, "write the port, 1 to 65535"));
+    }
+    let port = l4_port(port)?;
+    let protocol = match protocol {
+        Some("tcp") => Protocol::Tcp,
+        Some("udp") => Protocol::Udp,
+        Some("sctp") => {
+            return Err(Fault::new(
+                "SCTP comes with a later release",
+                "write `tcp` or `udp` after the slash",
+            ));
+        }
+        Some(other) => {
+            let problem = format!("`{}` is not a protocol", shown(other));
+            return Err(Fault::new(
+                problem,
+                format!("write {address}:{port}/tcp or {address}:{port}/udp"),
+            ));
+        }
+        None => {
+            let problem = format!("`{}` names no protocol", shown(text));
+            return Err(Fault::new(
+                problem,
+                format!("write {address}:{port}/tcp or {address}:{port}/udp"),
+            ));
+        }
+    };
+    Ok(Listener {
+        address,
+        port,
+        protocol,
+        place,
+    })
+}

@@ -1,0 +1,55 @@
+//! The keys of the configuration file, section by section: what readers accept, what "did you mean" offers, and
+//! what docs/configuration.md must describe.
+
+/// A kind of mapping in the file.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// Where it stands, as the reference calls it; empty for the document itself.
+    pub(super) path: &'static str,
+    /// What it may hold.
+    pub(super) keys: &'static [&'static str],
+}
+
+macro_rules! sections {
+    ($($name:ident = $path:literal: $keys:expr;)*) => {
+        $(pub(super) const $name: Section = Section { path: $path, keys: &$keys };)*
+        /// All of them.
+        #[cfg(test)]
+        pub(super) const ALL: &[Section] = &[$($name),*];
+    };
+}
+
+sections! {
+    DOCUMENT = "": [
+        "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "timeouts",
+        "settings",
+    ];
+    NODE = "node": [
+        "name", "workers", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
+        "drivers", "file_prefix",
+    ];
+    LIMITS = "node.limits": ["connections", "services", "servers", "neighbours"];
+    API = "api": ["socket", "mode", "group"];
+    METRICS = "metrics": ["listen"];
+    PORT = "ports[]": [
+        "name", "device", "addresses", "mtu", "mac", "queues", "check_peer_offload", "arp_announce",
+    ];
+    ROUTE = "routes[]": ["to", "via", "port"];
+    NEIGHBOUR = "neighbours[]": ["address", "mac", "port"];
+    LOCAL_ADDRESSES = "local_addresses[]": ["name", "port", "addresses", "ports", "routed"];
+    POOL = "pools[]": ["name", "servers"];
+    SERVER = "pools[].servers[]": [
+        "address", "port", "weight", "mode", "upper_threshold", "lower_threshold",
+    ];
+    SERVICE = "services[]": [
+        "name", "listen", "pool", "mode", "scheduler", "local_addresses", "one_packet",
+    ];
+    TIMEOUTS = "timeouts": ["tcp", "udp"];
+    TCP_TIMEOUTS = "timeouts.tcp": [
+        "established", "syn_sent", "syn_recv", "fin_wait", "time_wait", "close", "close_wait", "last_ack", "listen",
+        "synack",
+    ];
+    SETTINGS = "settings": [
+        "sloppy_tcp", "conn_reuse_mode", "expire_nodest_conn", "no_service", "icmp_rate",
+    ];
+}

@@ -1,0 +1,48 @@
+//! The validated configuration. Every value here has been checked; references are indices into the lists of
+//! [`Config`], and whatever the file left out has its default. Items keep the place where they were written, so
+//! that later stages (a device that is missing, a CPU that does not exist) can point at it.
+
+mod network;
+mod node;
+mod service;
+
+pub use network::{
+    AddressRange, Device, InterfaceAddress, LocalAddresses, Neighbour, Port, PortRange, Prefix, Route,
+};
+pub use node::{Api, Hugepages, Idle, Limits, Metrics, Node, Workers};
+pub use service::{
+    Listener, Mode, NoService, Pool, Protocol, Scheduler, Server, Service, Settings, TcpTimeouts, Timeouts,
+};
+
+use super::Diagnostic;
+
+/// A whole configuration file, validated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The file as it was named to [`load`](super::load) or [`parse`](super::parse), to build messages with.
+    pub file: String,
+    /// The gateway as a process: workers, memory, limits.
+    pub node: Node,
+    /// The API socket.
+    pub api: Api,
+    /// The Prometheus endpoint.
+    pub metrics: Metrics,
+    /// Ethernet ports. The index is the `PortId` of the data plane; there are 1 to 64.
+    pub ports: Vec<Port>,
+    /// Static routes, beside the connected prefixes of `ports`.
+    pub routes: Vec<Route>,
+    /// Static neighbours.
+    pub neighbours: Vec<Neighbour>,
+    /// Named groups of local addresses for FULLNAT.
+    pub local_addresses: Vec<LocalAddresses>,
+    /// Named groups of servers.
+    pub pools: Vec<Pool>,
+    /// Virtual services. One with several listeners is several services of LVS that share everything else.
+    pub services: Vec<Service>,
+    /// Connection timeouts.
+    pub timeouts: Timeouts,
+    /// Behaviour that holds for all services.
+    pub settings: Settings,
+    /// Findings that do not stop the file from being used, in the order of their places.
+    pub warnings: Vec<Diagnostic>,
+}

@@ -1,0 +1,255 @@
+//! The running gateway as control sees it: the model, the workers' mailboxes and counters, the ports. The API,
+//! the metrics and the reload work on it; it never touches a packet and never reads a worker's memory.
+
+mod listing;
+mod totals;
+
+pub use totals::{ServerTotals, WorkerTotals};
+
+use crate::config::{self, Config, ConfigErrors};
+use crate::model::{Changes, ModelError, Model};
+use dataplane::worker::{Mailbox, Order, WorkerStats};
+use parking_lot::{Mutex, MutexGuard};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use totals::Baselines;
+
+/// How long workers may take to report a new epoch. A worker that needs longer is stuck or starved of CPU.
+const EPOCH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// One worker, from outside.
+#[derive(Clone, Debug)]
+pub struct WorkerHandle {
+    /// The CPU that it is pinned to.
+    pub cpu: u16,
+    /// The way to it.
+    pub mailbox: Arc<Mailbox>,
+    /// What it counts.
+    pub stats: Arc<WorkerStats>,
+}
+
+/// What a device tells about itself: counters that no worker sees.
+pub trait PortDevice: Send + Sync {
+    /// Name of the DPDK driver, such as `net_af_packet`.
+    fn driver(&self) -> String;
+    /// Whether the link is up.
+    fn link_up(&self) -> bool;
+    /// What the device counts.
+    fn counters(&self) -> PortCounters;
+}
+
+/// What a device counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct PortCounters {
+    /// Packets received.
+    pub received_packets: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets that the device lost because no one took them in time.
+    pub missed: u64,
+    /// Packets received with errors.
+    pub receive_errors: u64,
+    /// Packets that it failed to send.
+    pub transmit_errors: u64,
+    /// Packets lost because no buffer was free.
+    pub no_buffer: u64,
+}
+
+/// Why an operation on the running gateway failed.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The file is wrong; nothing has changed.
+    #[error("{0}")]
+    Config(#[from] ConfigErrors),
+    /// The file asks for something that takes a restart; nothing has changed.
+    #[error("{}", .0.join("\n"))]
+    NotLive(Vec<String>),
+    /// A table is too small, or addresses contradict each other; nothing has changed.
+    #[error("{0}")]
+    Model(#[from] ModelError),
+    /// A worker did not take the snapshot in time.
+    #[error("worker {worker} did not take epoch {epoch} within 10 s; it is stuck, or its CPU is overloaded")]
+    Stuck {
+        /// The worker's number.
+        worker: usize,
+        /// The epoch it was to take.
+        epoch: u64,
+    },
+}
+
+/// What a reload did.
+#[derive(Clone, Debug)]
+pub struct Reloaded {
+    /// The epoch that all workers use now.
+    pub epoch: u64,
+    /// What has changed.
+    pub changes: Changes,
+    /// Warnings of the file.
+    pub warnings: Vec<config::Diagnostic>,
+}
+
+/// What operations change: under one lock, so that they happen one after another.
+#[derive(Debug)]
+pub struct State {
+    /// What the gateway is asked to do.
+    pub model: Model,
+    /// The configuration in force.
+    pub config: Config,
+    /// Counters of earlier users of a slot, which its present one does not count.
+    pub(crate) baselines: Baselines,
+}
+
+/// The running gateway.
+pub struct Gateway {
+    path: PathBuf,
+    state: Mutex<State>,
+    workers: Vec<WorkerHandle>,
+    ports: Vec<Box<dyn PortDevice>>,
+    started: Instant,
+}
+
+impl Gateway {
+    /// A gateway over running workers, from the configuration at `path`, with `model` already published.
+    #[must_use]
+    pub fn new(
+        path: PathBuf,
+        config: Config,
+        model: Model,
+        workers: Vec<WorkerHandle>,
+        ports: Vec<Box<dyn PortDevice>>,
+    ) -> Gateway {
+        let state = Mutex::new(State { model, config, baselines: Baselines::default() });
+        Gateway { path, state, workers, ports, started: Instant::now() }
+    }
+
+    /// The model and the configuration, locked against changes while the guard lives.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The workers.
+    #[must_use]
+    pub fn workers(&self) -> &[WorkerHandle] {
+        &self.workers
+    }
+
+    /// The devices, by port number.
+    #[must_use]
+    pub fn ports(&self) -> &[Box<dyn PortDevice>] {
+        &self.ports
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn uptime(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+
+    /// Reads the configuration file again and makes it so: all of it or nothing. Returns when every worker uses
+    /// it. Blocks for milliseconds; not for an async task.
+    ///
+    /// # Errors
+    /// The file is wrong, asks for what takes a restart, or is too large; or a worker is stuck.
+    pub fn reload(&self) -> Result<Reloaded, GatewayError> {
+        let config = config::load(&self.path)?;
+        let mut state = self.state.lock();
+        let obstacles = not_live(&state.config, &config);
+        if !obstacles.is_empty() {
+            return Err(GatewayError::NotLive(obstacles));
+        }
+        self.reclaim(&mut state);
+        let changes = state.model.apply_file(&config)?;
+        let warnings = config.warnings.clone();
+        state.config = config;
+        let epoch = self.publish(&mut state.model);
+        drop(state);
+        self.wait_for(epoch)?;
+        Ok(Reloaded { epoch, changes, warnings })
+    }
+
+    /// Sends the model to the workers as the next snapshot; returns its epoch.
+    fn publish(&self, model: &mut Model) -> u64 {
+        let snapshot = Arc::new(model.snapshot());
+        for worker in &self.workers {
+            worker.post(Order::Publish(Arc::clone(&snapshot)));
+        }
+        snapshot.epoch
+    }
+
+    fn wait_for(&self, epoch: u64) -> Result<(), GatewayError> {
+        let deadline = Instant::now() + EPOCH_PATIENCE;
+        for (number, worker) in self.workers.iter().enumerate() {
+            while worker.stats.epoch.get() < epoch {
+                if Instant::now() > deadline {
+                    return Err(GatewayError::Stuck { worker: number, epoch });
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            worker.collect();
+        }
+        Ok(())
+    }
+
+    /// Frees slots of deleted services and servers that no connection names any more.
+    fn reclaim(&self, state: &mut State) {
+        let epoch = state.model.epoch();
+        if self.workers.iter().any(|worker| worker.stats.epoch.get() < epoch) {
+            return;
+        }
+        let connections = |slot: u32| {
+            self.workers.iter().map(|worker| worker.stats.servers[slot as usize].now()).sum::<u64>()
+        };
+        for slot in state.model.reclaim(connections) {
+            state.baselines.restart(slot, &self.workers);
+        }
+    }
+}
+
+impl WorkerHandle {
+    /// Posts an order. Waits while the mailbox is full, which only a worker that does not turn can cause; an
+    /// order to a worker that stays deaf for ten seconds is lost, and the wait for its effect tells.
+    pub(crate) fn post(&self, order: Order) {
+        let deadline = Instant::now() + EPOCH_PATIENCE;
+        let mut order = order;
+        loop {
+            self.collect();
+            match self.mailbox.orders.push(order) {
+                Ok(()) => return,
+                Err(back) if Instant::now() < deadline => order = back,
+                Err(_) => return,
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Drops what the worker is done with.
+    pub(crate) fn collect(&self) {
+        while self.mailbox.spent.pop().is_some() {}
+    }
+}
+
+/// What `new` changes that cannot change in a running gateway: one sentence each.
+fn not_live(old: &Config, new: &Config) -> Vec<String> {
+    let mut obstacles = Vec::new();
+    let mut obstacle = |changed: bool, what: &str| {
+        if changed {
+            obstacles.push(format!("{what} cannot change while the gateway runs; restart it, or undo the change"));
+        }
+    };
+    let place = config::Place::default();
+    let node = |config: &Config| config::Node { place, ..config.node.clone() };
+    obstacle(node(old) != node(new), "node");
+    obstacle(config::Api { place, ..old.api.clone() } != config::Api { place, ..new.api.clone() }, "api");
+    obstacle(old.metrics.listen != new.metrics.listen, "metrics");
+    let devices = |config: &Config| -> Vec<_> {
+        let ports = config.ports.iter();
+        ports.map(|port| (port.name.clone(), port.device.clone(), port.mtu, port.mac, port.queues)).collect()
+    };
+    obstacle(devices(old) != devices(new), "ports (name, device, mtu, mac, queues)");
+    obstacles
+}

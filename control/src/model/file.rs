@@ -1,0 +1,267 @@
+//! The YAML file as an operation on the model: a diff by identity. What the file does not change keeps its slot,
+//! its counters, its connections and its scheduler's state.
+
+use super::{LocalGroup, Model, ModelError, ServiceSpec, connected, position};
+use crate::config::{self, Config};
+use dataplane::flow::{Mode, TcpState, Timeouts};
+use dataplane::local::{LipPool, PortRange};
+use dataplane::neighbour::{Connected, Prefix, Route, RouteTable};
+use dataplane::packet::{MacAddr, PortId};
+use dataplane::scheduler::SchedulerKind;
+use dataplane::service::{NoService, Protocol, Server, ServiceKey, Settings, StaticNeighbour};
+use dataplane::time::seconds;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// What an application of a file has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Changes {
+    /// Services that are new.
+    pub services_added: usize,
+    /// Services whose own settings are different now.
+    pub services_changed: usize,
+    /// Services that are gone.
+    pub services_removed: usize,
+    /// Servers that are new.
+    pub servers_added: usize,
+    /// Servers whose settings are different now.
+    pub servers_changed: usize,
+    /// Servers that are gone.
+    pub servers_removed: usize,
+    /// Routes, neighbours, local addresses, port addresses, timeouts or settings are different now.
+    pub network_changed: bool,
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Changes::default() {
+            return f.write_str("nothing has changed");
+        }
+        write!(
+            f,
+            "services: {} added, {} changed, {} removed; servers: {} added, {} changed, {} removed{}",
+            self.services_added,
+            self.services_changed,
+            self.services_removed,
+            self.servers_added,
+            self.servers_changed,
+            self.servers_removed,
+            if self.network_changed { "; network or settings changed" } else { "" }
+        )
+    }
+}
+
+impl Model {
+    /// Makes the model what the file says: all of it, or nothing.
+    ///
+    /// # Errors
+    /// A limit is reached, or addresses or routes contradict each other.
+    pub fn apply_file(&mut self, config: &Config) -> Result<Changes, ModelError> {
+        let mut next = self.clone();
+        let mut changes = Changes { network_changed: next.apply_network(config)?, ..Changes::default() };
+        next.apply_services(config, &mut changes)?;
+        next.network.addresses = next.addresses(None)?;
+        *self = next;
+        Ok(changes)
+    }
+
+    fn apply_network(&mut self, config: &Config) -> Result<bool, ModelError> {
+        let mut changed = set(&mut self.settings, settings_of(config));
+
+        let mut ports = self.network.ports.to_vec();
+        for (port, wanted) in ports.iter_mut().zip(&config.ports) {
+            port.addresses = wanted.addresses.iter().map(|own| (own.address, own.length)).collect();
+        }
+        if ports[..] != self.network.ports[..] {
+            self.network.ports = ports.into();
+            changed = true;
+        }
+
+        let routes = routes_of(config, &connected(&self.network.ports))?;
+        if routes != *self.network.routes {
+            self.network.routes = Arc::new(routes);
+            changed = true;
+        }
+
+        let neighbours: Vec<_> = config.neighbours.iter().map(static_neighbour).collect();
+        if neighbours[..] != self.network.neighbours[..] {
+            self.network.neighbours = neighbours.into();
+            changed = true;
+        }
+
+        let groups: Vec<_> = config.local_addresses.iter().map(|group| self.local_group(group)).collect();
+        let same = groups.len() == self.locals.len()
+            && groups.iter().zip(&self.locals).all(|(new, old)| Arc::ptr_eq(&new.pool, &old.pool));
+        self.locals = groups;
+        Ok(changed || !same)
+    }
+
+    /// The group as the model keeps it: the very one that it has, when that is equal.
+    fn local_group(&self, group: &config::LocalAddresses) -> LocalGroup {
+        let ports = PortRange::new(group.ports.first, group.ports.last).unwrap_or_default();
+        let pool = LipPool { addresses: group.addresses().collect(), ports };
+        let known = self.locals.iter().find(|known| known.name == group.name && *known.pool == pool);
+        LocalGroup {
+            name: group.name.clone(),
+            port: PortId(group.port as u8),
+            pool: known.map_or_else(|| Arc::new(pool), |known| Arc::clone(&known.pool)),
+        }
+    }
+
+    fn apply_services(&mut self, config: &Config, changes: &mut Changes) -> Result<(), ModelError> {
+        let listeners = || {
+            let services = config.services.iter();
+            services.flat_map(|service| service.listeners.iter().map(move |listener| (service, key_of(listener), listener)))
+        };
+        let wanted: HashSet<ServiceKey> = listeners().map(|(_, key, _)| key).collect();
+        let gone: Vec<ServiceKey> = self.services.keys().filter(|key| !wanted.contains(key)).copied().collect();
+        for key in gone {
+            changes.servers_removed += self.services[&key].service.servers.len();
+            self.remove_service(&key);
+            changes.services_removed += 1;
+        }
+        for (service, key, listener) in listeners() {
+            let local_pools =
+                service.local_addresses.iter().map(|&group| Arc::clone(&self.locals[group].pool)).collect();
+            let spec = ServiceSpec {
+                key,
+                scheduler: scheduler_of(service.scheduler),
+                one_packet: service.one_packet,
+                local_pools,
+            };
+            if let Some(entry) = self.services.get_mut(&key) {
+                entry.name.clone_from(&service.name);
+                changes.services_changed += usize::from(self.edit_service(spec));
+            } else {
+                self.insert_service(service.name.clone(), spec)?;
+                changes.services_added += 1;
+            }
+            self.apply_servers(config, service, listener, changes)?;
+        }
+        Ok(())
+    }
+
+    fn apply_servers(
+        &mut self,
+        config: &Config,
+        service: &config::Service,
+        listener: &config::Listener,
+        changes: &mut Changes,
+    ) -> Result<(), ModelError> {
+        let key = key_of(listener);
+        let wanted = config.pools[service.pool].servers.iter().map(|server| server_of(service, server, listener));
+        let wanted: Vec<Server> = wanted.collect();
+        let ends: HashMap<_, _> = wanted.iter().map(|server| ((server.address, server.port), ())).collect();
+        let present = Arc::clone(&self.services[&key].service);
+        for (at, server) in present.servers.iter().enumerate().rev() {
+            if !ends.contains_key(&(server.address, server.port)) {
+                self.remove_server(key, at);
+                changes.servers_removed += 1;
+            }
+        }
+        for server in wanted {
+            let service = &self.services[&key].service;
+            match position(service, server.address, server.port) {
+                None => {
+                    self.insert_server(key, server)?;
+                    changes.servers_added += 1;
+                }
+                Some(at) if (Server { slot: service.servers[at].slot, ..server.clone() }) != service.servers[at] => {
+                    self.edit_server(key, at, server);
+                    changes.servers_changed += 1;
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces a value; whether it is another one now.
+fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
+    let changed = *old != new;
+    *old = new;
+    changed
+}
+
+fn key_of(listener: &config::Listener) -> ServiceKey {
+    let protocol = match listener.protocol {
+        config::Protocol::Tcp => Protocol::Tcp,
+        config::Protocol::Udp => Protocol::Udp,
+    };
+    ServiceKey { address: listener.address, port: listener.port, protocol }
+}
+
+fn scheduler_of(scheduler: config::Scheduler) -> SchedulerKind {
+    match scheduler {
+        config::Scheduler::Rr => SchedulerKind::Rr,
+        config::Scheduler::Wrr => SchedulerKind::Wrr,
+    }
+}
+
+fn server_of(service: &config::Service, server: &config::Server, listener: &config::Listener) -> Server {
+    Server {
+        slot: 0,
+        address: server.address,
+        port: server.port_for(listener),
+        weight: server.weight,
+        mode: match service.mode_of(server) {
+            config::Mode::Fullnat => Mode::Fullnat,
+            config::Mode::Dr => Mode::Dr,
+        },
+        upper_threshold: server.upper_threshold,
+        lower_threshold: server.lower_threshold,
+    }
+}
+
+fn static_neighbour(neighbour: &config::Neighbour) -> StaticNeighbour {
+    StaticNeighbour {
+        port: PortId(neighbour.port as u8),
+        address: neighbour.address,
+        mac: MacAddr(neighbour.mac),
+    }
+}
+
+fn routes_of(config: &Config, connected: &[Connected]) -> Result<RouteTable, ModelError> {
+    let mut connected = connected.to_vec();
+    let mut routes = Vec::new();
+    for route in &config.routes {
+        let to = Prefix::around(route.to.network(), route.to.length());
+        match route.via {
+            Some(via) => routes.push(Route { to, via }),
+            None => connected.push(Connected { port: PortId(route.port as u8), prefix: to }),
+        }
+    }
+    RouteTable::new(&connected, &routes).map_err(ModelError::Routes)
+}
+
+fn settings_of(config: &Config) -> Settings {
+    let mut timeouts = Timeouts { udp: seconds(config.timeouts.udp), ..Timeouts::default() };
+    let tcp = &config.timeouts.tcp;
+    for (state, value) in [
+        (TcpState::Established, tcp.established),
+        (TcpState::SynSent, tcp.syn_sent),
+        (TcpState::SynRecv, tcp.syn_recv),
+        (TcpState::FinWait, tcp.fin_wait),
+        (TcpState::TimeWait, tcp.time_wait),
+        (TcpState::Close, tcp.close),
+        (TcpState::CloseWait, tcp.close_wait),
+        (TcpState::LastAck, tcp.last_ack),
+        (TcpState::Listen, tcp.listen),
+        (TcpState::SynAck, tcp.synack),
+    ] {
+        timeouts.tcp[state as usize] = seconds(value);
+    }
+    Settings {
+        timeouts,
+        sloppy_tcp: config.settings.sloppy_tcp,
+        conn_reuse_mode: config.settings.conn_reuse_mode,
+        expire_nodest_conn: config.settings.expire_nodest_conn,
+        no_service: match config.settings.no_service {
+            config::NoService::Reject => NoService::Reject,
+            config::NoService::Drop => NoService::Drop,
+        },
+        icmp_rate: config.settings.icmp_rate,
+    }
+}

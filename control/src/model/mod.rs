@@ -1,0 +1,261 @@
+//! The model: what the gateway is asked to do now, kept as LVS keeps it. The YAML file, the API and
+//! ipvsadm commands are all operations on it; each compiles into a snapshot for the workers. It knows nothing of
+//! workers or devices.
+
+mod command;
+mod file;
+mod slots;
+
+pub use command::CommandError;
+pub use file::Changes;
+
+use dataplane::local::LipPool;
+use dataplane::neighbour::{AddressError, AddressTable, Connected, Prefix, RouteError, RouteTable, Vip, VipArp};
+use dataplane::packet::PortId;
+use dataplane::scheduler::SchedulerKind;
+use dataplane::service::{
+    Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot,
+};
+use dataplane::worker::shard::ShardMap;
+use slots::Slots;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// What identifies a server: its service, and its own address and port (host order).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct ServerKey {
+    /// The service.
+    pub service: ServiceKey,
+    /// The server's address.
+    pub address: Ipv4Addr,
+    /// The server's port, host order.
+    pub port: u16,
+}
+
+/// A service with what only operators see of it.
+#[derive(Clone, Debug)]
+pub struct VirtualService {
+    /// Its name in the file; empty when it was made by a command.
+    pub name: String,
+    /// What workers see of it.
+    pub service: Arc<Service>,
+}
+
+/// A named group of local addresses.
+#[derive(Clone, Debug)]
+pub struct LocalGroup {
+    /// Its name.
+    pub name: String,
+    /// The Ethernet port that it is on.
+    pub port: PortId,
+    /// What workers see of it.
+    pub pool: Arc<LipPool>,
+}
+
+/// Why the model does not take something; then it has not changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ModelError {
+    /// All service slots are taken.
+    #[error("more services than limits.services allows; raise it in the configuration and restart")]
+    Services,
+    /// All server slots are taken.
+    #[error("more servers than limits.servers allows; raise it in the configuration and restart")]
+    Servers,
+    /// Addresses that cannot be together.
+    #[error("{0}")]
+    Address(#[from] AddressError),
+    /// Routes that cannot be.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Routes(Vec<RouteError>),
+}
+
+/// The whole state that operators can change.
+#[derive(Clone, Debug)]
+pub struct Model {
+    services: BTreeMap<ServiceKey, VirtualService>,
+    service_slots: Slots<ServiceKey>,
+    server_slots: Slots<ServerKey>,
+    /// Settings that hold for all services.
+    pub settings: Settings,
+    locals: Vec<LocalGroup>,
+    network: Network,
+    epoch: u64,
+}
+
+impl Model {
+    /// An empty model over these Ethernet ports; `file::apply` fills it.
+    #[must_use]
+    pub fn new(ports: Vec<PortSettings>, workers: u8, service_limit: u32, server_limit: u32) -> Model {
+        Model {
+            services: BTreeMap::new(),
+            service_slots: Slots::new(service_limit),
+            server_slots: Slots::new(server_limit),
+            settings: Settings::default(),
+            locals: Vec::new(),
+            network: Network {
+                shards: ShardMap::even(workers),
+                addresses: Arc::new(AddressTable::default()),
+                routes: Arc::new(RouteTable::default()),
+                neighbours: Arc::new([]),
+                ports: ports.into(),
+            },
+            epoch: 0,
+        }
+    }
+
+    /// The services in the order of their keys.
+    pub fn services(&self) -> impl Iterator<Item = &VirtualService> {
+        self.services.values()
+    }
+
+    /// The service of that key.
+    #[must_use]
+    pub fn service(&self, key: &ServiceKey) -> Option<&VirtualService> {
+        self.services.get(key)
+    }
+
+    /// The groups of local addresses, in the order of the file.
+    #[must_use]
+    pub fn local_groups(&self) -> &[LocalGroup] {
+        &self.locals
+    }
+
+    /// Routes, neighbours, addresses and ports.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The epoch of the newest snapshot.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Compiles the model into the next snapshot. Unchanged services are shared with the one before.
+    pub fn snapshot(&mut self) -> Snapshot {
+        self.epoch += 1;
+        let mut services = vec![None; self.service_slots.span() as usize];
+        for entry in self.services.values() {
+            services[entry.service.slot as usize] = Some(Arc::clone(&entry.service));
+        }
+        Snapshot::new(self.epoch, self.settings.clone(), self.network.clone(), services)
+    }
+
+    /// Frees the slots of deleted services and servers of which `connections(server slot)` tells none; returns
+    /// the server slots that are free now.
+    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<u32> {
+        self.service_slots.reclaim(|_| true);
+        self.server_slots.reclaim(|slot| connections(slot) == 0)
+    }
+
+    /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
+    fn addresses(&self, more: Option<Ipv4Addr>) -> Result<Arc<AddressTable>, AddressError> {
+        let ports = || (0u8..).map(PortId).zip(self.network.ports.iter());
+        let own: Vec<_> =
+            ports().flat_map(|(id, port)| port.addresses.iter().map(move |&(own, _)| (id, own))).collect();
+        let vips = self.services.keys().map(|key| key.address).chain(more);
+        let vips: BTreeSet<_> = vips.collect();
+        let vips: Vec<_> = vips.into_iter().map(|address| Vip { address, arp: VipArp::ByPrefix }).collect();
+        let groups = self.locals.iter();
+        let locals: Vec<_> = groups
+            .flat_map(|group| group.pool.addresses.iter().map(move |&address| (group.port, address)))
+            .collect();
+        let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
+        let same = table == *self.network.addresses;
+        Ok(if same { Arc::clone(&self.network.addresses) } else { Arc::new(table) })
+    }
+
+    /// Puts a service in, without servers. The caller brings the addresses up to date.
+    fn insert_service(&mut self, name: String, spec: ServiceSpec) -> Result<(), ModelError> {
+        let slot = self.service_slots.take(spec.key).ok_or(ModelError::Services)?;
+        let service = Service {
+            slot,
+            key: spec.key,
+            scheduler: spec.scheduler,
+            one_packet: spec.one_packet,
+            local_pools: spec.local_pools,
+            servers: Vec::new(),
+            revision: 0,
+        };
+        self.services.insert(spec.key, VirtualService { name, service: Arc::new(service) });
+        Ok(())
+    }
+
+    /// Changes what a service is like, leaving its servers as they are. True when anything changed.
+    fn edit_service(&mut self, spec: ServiceSpec) -> bool {
+        let Some(entry) = self.services.get_mut(&spec.key) else { return false };
+        let old = &entry.service;
+        let same = old.scheduler == spec.scheduler
+            && old.one_packet == spec.one_packet
+            && old.local_pools.iter().map(Arc::as_ptr).eq(spec.local_pools.iter().map(Arc::as_ptr));
+        if !same {
+            let service = Arc::make_mut(&mut entry.service);
+            service.scheduler = spec.scheduler;
+            service.one_packet = spec.one_packet;
+            service.local_pools = spec.local_pools;
+        }
+        !same
+    }
+
+    fn remove_service(&mut self, key: &ServiceKey) -> bool {
+        let Some(entry) = self.services.remove(key) else { return false };
+        for server in &entry.service.servers {
+            self.server_slots.retire(ServerKey { service: *key, address: server.address, port: server.port });
+        }
+        self.service_slots.retire(*key);
+        true
+    }
+
+    /// Adds a server at the head of the list, where LVS puts a new one. Its slot in `server` is ignored.
+    fn insert_server(&mut self, key: ServiceKey, mut server: Server) -> Result<(), ModelError> {
+        let identity = ServerKey { service: key, address: server.address, port: server.port };
+        let Some(entry) = self.services.get_mut(&key) else { return Ok(()) };
+        server.slot = self.server_slots.take(identity).ok_or(ModelError::Servers)?;
+        let service = Arc::make_mut(&mut entry.service);
+        service.servers.insert(0, server);
+        service.revision += 1;
+        Ok(())
+    }
+
+    /// Replaces a server's values. Every edit counts, also one that changes nothing, as in LVS.
+    fn edit_server(&mut self, key: ServiceKey, at: usize, mut server: Server) {
+        let Some(entry) = self.services.get_mut(&key) else { return };
+        let service = Arc::make_mut(&mut entry.service);
+        server.slot = service.servers[at].slot;
+        service.servers[at] = server;
+        service.revision += 1;
+    }
+
+    fn remove_server(&mut self, key: ServiceKey, at: usize) {
+        let Some(entry) = self.services.get_mut(&key) else { return };
+        let service = Arc::make_mut(&mut entry.service);
+        let server = service.servers.remove(at);
+        service.revision += 1;
+        self.server_slots.retire(ServerKey { service: key, address: server.address, port: server.port });
+    }
+}
+
+/// The prefixes that are connected to the ports.
+fn connected(ports: &[PortSettings]) -> Vec<Connected> {
+    let prefixes = (0u8..).map(PortId).zip(ports).flat_map(|(port, settings)| {
+        let prefixes = settings.addresses.iter();
+        prefixes.map(move |&(own, length)| Connected { port, prefix: Prefix::around(own, length) })
+    });
+    prefixes.collect()
+}
+
+/// What a service is like, apart from its servers.
+#[derive(Clone, Debug)]
+struct ServiceSpec {
+    key: ServiceKey,
+    scheduler: SchedulerKind,
+    one_packet: bool,
+    local_pools: Vec<Arc<LipPool>>,
+}
+
+/// Where the server of that address and port (host order) stands in a service's list.
+fn position(service: &Service, address: Ipv4Addr, port: u16) -> Option<usize> {
+    service.servers.iter().position(|server| server.address == address && server.port == port)
+}

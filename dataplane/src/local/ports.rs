@@ -1,0 +1,319 @@
+//! The local ports of one worker: [`LocalPorts`].
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use super::addresses::Addresses;
+use super::arena::{Arena, Queue};
+use super::closing::Closing;
+use super::pairs::{PairHasher, PairSlot};
+use super::sets::{Blocks, Growth, PortSet};
+use super::{Pair, PortRange, TakeError, Taken};
+use crate::flow::{RecordId, TagIndex};
+use crate::worker::shard::{Shard, ShardKey, ShardSet};
+
+/// Sizes of [`LocalPorts`], fixed at start.
+#[derive(Clone, Debug)]
+pub struct LocalPortsConfig {
+    /// Bytes for the order in which released ports came back: about 2.3 for each port that was ever used, towards
+    /// each server. When it is short, ports are reused earlier.
+    pub port_memory: usize,
+    /// Pairs that have ports in use or remember how they came back.
+    pub pairs: u32,
+    /// Port sets: one for each shard of each pair, from its first connection on.
+    pub sets: u32,
+    /// Local addresses (LIPs), at most 65535.
+    pub addresses: u16,
+    /// Capacity of the connection table: record ids are 1 to this.
+    pub connections: u32,
+    /// Seed of the hash keys, drawn at start.
+    pub seed: u64,
+    /// Use hugepages when there are any. They are taken at start, touched or not.
+    pub hugepages: bool,
+}
+
+impl LocalPortsConfig {
+    /// A pair and a set for each connection, and for 400,000 idle pairs besides: 10,000 services of 10 servers with
+    /// 4 local addresses. Room for 56 released ports beside each of them, which they share. Untouched at first.
+    #[must_use]
+    pub fn for_connections(connections: u32, seed: u64) -> LocalPortsConfig {
+        const IDLE: u32 = 400_000;
+        LocalPortsConfig {
+            port_memory: 128 * (connections as usize + IDLE as usize),
+            pairs: connections.saturating_add(IDLE),
+            sets: connections.saturating_add(IDLE),
+            addresses: 4096,
+            connections,
+            seed,
+            hugepages: false,
+        }
+    }
+}
+
+/// The local ports of one worker. Each call about a connection takes constant time, or at most one step for each
+/// of 128 shards where pairs run short or a port range has changed.
+pub struct LocalPorts {
+    pub(super) key: ShardKey,
+    pub(super) hasher: PairHasher,
+    pub(super) addresses: Addresses,
+    pub(super) pairs: Arena<PairSlot>,
+    pub(super) pair_index: TagIndex,
+    /// Pairs without a port in use, the longest idle first.
+    pub(super) idle_pairs: Queue,
+    pub(super) sets: Arena<PortSet>,
+    pub(super) set_index: TagIndex,
+    /// Sets without a port in use, the longest idle first.
+    pub(super) idle_sets: Queue,
+    pub(super) blocks: Blocks,
+    pub(super) closing: Closing,
+    /// The pair that a take is about; it is in no list, and stays whatever has to be forgotten.
+    pub(super) held: u32,
+    /// Where the next new set begins among its ports.
+    pub(super) start: u32,
+}
+
+/// Why an attempt at one pair failed.
+pub(super) enum Miss {
+    /// No port in the shards that were allowed.
+    Dry {
+        /// The shards that do have one.
+        free: ShardSet,
+        /// The record that has been closing for the longest.
+        closing: Option<RecordId>,
+    },
+    /// No memory.
+    Memory,
+}
+
+impl LocalPorts {
+    /// Reserves all memory; none is touched before it is used. `key` is the key that steering uses.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub fn new(config: &LocalPortsConfig, key: &ShardKey) -> io::Result<LocalPorts> {
+        let hasher = PairHasher::new(config.seed);
+        let hugepages = config.hugepages;
+        Ok(LocalPorts {
+            key: key.clone(),
+            hasher,
+            addresses: Addresses::new(config.addresses, hasher)?,
+            pairs: Arena::new(config.pairs, hugepages)?,
+            pair_index: TagIndex::new(config.pairs as usize, hugepages)?,
+            idle_pairs: Queue::default(),
+            sets: Arena::new(config.sets, hugepages)?,
+            set_index: TagIndex::new(config.sets as usize, hugepages)?,
+            idle_sets: Queue::default(),
+            blocks: Blocks::new(config.port_memory, hugepages)?,
+            closing: Closing::new(config.connections, hugepages)?,
+            held: 0,
+            start: (config.seed >> 40) as u32,
+        })
+    }
+
+    /// Takes a port of `pair` from `ports`, the range of its local address: in the shard `wanted`, which is one of
+    /// the caller's; else borrowed from another of `mine`, the shards that the caller owns. A changed range takes
+    /// effect shard by shard, where no port of the old one is in use.
+    ///
+    /// # Errors
+    /// [`TakeError::Exhausted`] when all are in use; then it names the connection to end, if one is closing.
+    /// [`TakeError::Memory`] when the account cannot be kept.
+    pub fn take(
+        &mut self,
+        pair: &Pair,
+        ports: PortRange,
+        wanted: Shard,
+        mine: ShardSet,
+    ) -> Result<Taken, TakeError> {
+        self.attempt(pair, ports, wanted, mine)
+            .map_err(|miss| match miss {
+                Miss::Dry { closing, .. } => self.refuse([*pair], closing.map(|id| (*pair, id)), false),
+                Miss::Memory => self.refuse([*pair], None, true),
+            })
+    }
+
+    /// Gives `port` of `pair`, which the connection `record` had, back. Also takes the record from the list of
+    /// closing connections when it is there. False when the port was not in use: the caller's books are wrong.
+    pub fn release(&mut self, pair: &Pair, port: u16, record: RecordId) -> bool {
+        self.closing.unlist(&mut self.pairs, record.0);
+        let shard = self.key.shard(pair.local, port);
+        let Some(set) = self.find_set(self.hasher.pair(pair), pair, shard) else {
+            return false;
+        };
+        let slot = &mut self.sets[set];
+        let id = slot.pair;
+        if !self.blocks.push(slot, port) {
+            return false;
+        }
+        let idle = slot.used() == 0;
+        self.pairs[id].set_free(shard, true);
+        if idle {
+            self.rest(set);
+        }
+        let pair = &mut self.pairs[id];
+        pair.used -= 1;
+        self.addresses[pair.address].used -= 1;
+        if pair.used == 0 {
+            self.settle(id);
+        }
+        true
+    }
+
+    /// Notes that the connection `record`, which has a port of `pair`, has entered TIME_WAIT or CLOSE. A record
+    /// that was noted before keeps its place. False when it did, or the pair is unknown.
+    pub fn closing(&mut self, pair: &Pair, record: RecordId) -> bool {
+        let Some(id) = self.find_pair(self.hasher.pair(pair), pair) else {
+            return false;
+        };
+        self.closing.list(&mut self.pairs, id, record.0)
+    }
+
+    /// Notes that the connection `record` has left TIME_WAIT or CLOSE for a live state. False when it was not
+    /// noted as closing.
+    pub fn reopened(&mut self, record: RecordId) -> bool {
+        self.closing.unlist(&mut self.pairs, record.0)
+    }
+
+    /// Takes a port in `wanted`, or else in one of `allowed`.
+    pub(super) fn attempt(
+        &mut self,
+        pair: &Pair,
+        ports: PortRange,
+        wanted: Shard,
+        allowed: ShardSet,
+    ) -> Result<Taken, Miss> {
+        let hash = self.hasher.pair(pair);
+        let mut set = self.find_set(hash, pair, wanted);
+        let known = match set {
+            Some(set) => Some(self.sets[set].pair),
+            None => self.find_pair(hash, pair),
+        };
+        let id = match known {
+            Some(id) => id,
+            None => self.add_pair(hash, pair, ports).ok_or(Miss::Memory)?,
+        };
+        self.hold(id);
+        if self.addresses.follow(self.pairs[id].address, ports) != self.pairs[id].generation {
+            self.follow_range(hash, id);
+            set = self.find_set(hash, pair, wanted);
+        }
+        let drawn = self.draw_from_pair(hash, id, wanted, set, allowed);
+        if let Ok(taken) = drawn {
+            let slot = &mut self.pairs[id];
+            slot.used += 1;
+            self.addresses[slot.address].count_taken(slot.used, taken.borrowed);
+        }
+        self.settle(id);
+        drawn
+    }
+
+    /// Counts a refusal of these pairs and says why it was.
+    pub(super) fn refuse(
+        &mut self,
+        pairs: impl IntoIterator<Item = Pair>,
+        recyclable: Option<(Pair, RecordId)>,
+        memory: bool,
+    ) -> TakeError {
+        if let Some((pair, record)) = recyclable {
+            self.addresses.count(pair.local, |address| &mut address.recycled);
+            return TakeError::Exhausted {
+                recyclable: Some(record),
+            };
+        }
+        for pair in pairs {
+            self.addresses.count(pair.local, |address| match memory {
+                true => &mut address.out_of_memory,
+                false => &mut address.exhausted,
+            });
+        }
+        if memory {
+            TakeError::Memory
+        } else {
+            TakeError::Exhausted { recyclable: None }
+        }
+    }
+
+    /// Hands out a port of the held pair `id`, whose set in `wanted` is `set`.
+    fn draw_from_pair(
+        &mut self,
+        hash: u64,
+        id: u32,
+        wanted: Shard,
+        set: Option<u32>,
+        allowed: ShardSet,
+    ) -> Result<Taken, Miss> {
+        let slot = &self.pairs[id];
+        let (local, free) = (slot.pair().local, slot.free());
+        let borrowed = !free.contains(wanted);
+        let port = if borrowed {
+            let Some(shard) = free.and(allowed).next_from(wanted) else {
+                let closing = (slot.closing_first != 0).then_some(RecordId(slot.closing_first));
+                return Err(Miss::Dry { free, closing });
+            };
+            self.draw_in(hash, id, shard, None)
+        } else {
+            self.draw_in(hash, id, wanted, set)
+        };
+        port.map(|port| Taken {
+            local,
+            port,
+            borrowed,
+        })
+        .ok_or(Miss::Memory)
+    }
+
+    /// Hands out a port of the held pair `id` in `shard`, whose set is `set` if that was looked up already.
+    fn draw_in(&mut self, hash: u64, id: u32, shard: Shard, set: Option<u32>) -> Option<u16> {
+        let pair = self.pairs[id].pair();
+        let set = match set.or_else(|| self.find_set(hash, &pair, shard)) {
+            Some(set) => set,
+            None => self.add_set(hash, id, shard)?,
+        };
+        if self.sets[set].is_idle() {
+            // It will not stay idle: what is idle has at least its released ports.
+            self.idle_sets.unlink(&mut self.sets, set);
+        }
+        let port = self.draw(set, pair.local, shard);
+        self.pairs[id].set_free(shard, self.sets[set].has_free());
+        if self.sets[set].is_new() {
+            self.drop_set(set);
+        }
+        port
+    }
+
+    /// A never-used port of `set` first; then the one that was released first.
+    fn draw(&mut self, set: u32, local: Ipv4Addr, shard: Shard) -> Option<u16> {
+        let key = &self.key;
+        let port_of = |block| key.port_of(local, shard, block);
+        let slot = &mut self.sets[set];
+        if let Some(port) = self
+            .blocks
+            .issue(slot, Growth::Modest, port_of)
+            .or_else(|| self.blocks.pop(slot))
+        {
+            return Some(port);
+        }
+        if let Some(port) = self.blocks.issue(slot, Growth::Urgent, port_of) {
+            return Some(port);
+        }
+        // `free` said that there is a port, so only a block is missing: an idle set holds at least one.
+        self.forget_idle_set(self.idle_sets.first()?);
+        let key = &self.key;
+        let port_of = |block| key.port_of(local, shard, block);
+        self.blocks.issue(&mut self.sets[set], Growth::Urgent, port_of)
+    }
+
+    #[inline]
+    pub(super) fn find_pair(&self, hash: u64, pair: &Pair) -> Option<u32> {
+        self.pair_index.find(hash, |id| self.pairs[id].is(pair))
+    }
+
+    #[inline]
+    pub(super) fn find_set(&self, hash: u64, pair: &Pair, shard: Shard) -> Option<u32> {
+        self.set_index.find(self.hasher.set(hash, shard), |id| {
+            let set = &self.sets[id];
+            // On its way while the pair is compared.
+            self.blocks.prefetch(set);
+            set.shard() == shard && self.pairs[set.pair].is(pair)
+        })
+    }
+}

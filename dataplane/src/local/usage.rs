@@ -1,0 +1,88 @@
+//! What control asks about local ports: for metrics, `show` and the warning before they run out.
+
+use super::pairs::ports_in;
+use super::{AddressUse, LocalPorts, Pair};
+use crate::worker::shard::ShardSet;
+
+/// How much of a pair is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PairUse {
+    /// Ports in use.
+    pub used: u32,
+    /// Ports of this worker's shards that the address's range has: in use and free.
+    pub capacity: u32,
+}
+
+/// Memory of local ports, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryUse {
+    /// Address space that was reserved at start.
+    pub reserved: usize,
+    /// What pairs, port sets and queues have written to so far, look-up tables aside.
+    pub touched: usize,
+    /// Pairs that are remembered now.
+    pub pairs: u32,
+    /// Port sets that are remembered now.
+    pub sets: u32,
+}
+
+impl LocalPorts {
+    /// How much of `pair` is used; none when it never was, or was forgotten while idle. `mine` are the shards
+    /// that the caller owns.
+    #[must_use]
+    pub fn usage(&self, pair: &Pair, mine: ShardSet) -> Option<PairUse> {
+        let id = self.find_pair(self.hasher.pair(pair), pair)?;
+        Some(self.pair_use(id, mine))
+    }
+
+    /// Shows the next pairs, at most about `at_most` of them, from `cursor` on, which begins as 0. The cursor for
+    /// the next call; none when all have been shown. A pair that stays is shown once.
+    pub fn scan_pairs(
+        &self,
+        cursor: u32,
+        at_most: u32,
+        mine: ShardSet,
+        mut show: impl FnMut(&Pair, PairUse),
+    ) -> Option<u32> {
+        let end = self.pairs.touched().min(cursor.saturating_add(at_most));
+        for id in cursor + 1..=end {
+            // Only a pair that is remembered has sets.
+            if !self.pairs[id].sets().is_empty() {
+                show(&self.pairs[id].pair(), self.pair_use(id, mine));
+            }
+        }
+        (end < self.pairs.touched()).then_some(end)
+    }
+
+    /// Every local address that has been used, with its counters.
+    pub fn addresses(&self) -> impl Iterator<Item = &AddressUse> {
+        self.addresses.iter()
+    }
+
+    /// Starts the peaks of all addresses afresh: after each reading, for a warning that goes away.
+    pub fn reset_peaks(&mut self) {
+        self.addresses.reset_peaks();
+    }
+
+    /// Memory reserved and touched.
+    #[must_use]
+    pub fn memory(&self) -> MemoryUse {
+        let indices = self.pair_index.memory().0 + self.set_index.memory().0;
+        let arenas = self.pairs.reserved_bytes() + self.sets.reserved_bytes();
+        MemoryUse {
+            reserved: indices + arenas + self.blocks.reserved_bytes() + self.closing.reserved_bytes(),
+            touched: self.pairs.touched_bytes() + self.sets.touched_bytes() + self.blocks.touched_bytes(),
+            pairs: self.pairs.live(),
+            sets: self.sets.live(),
+        }
+    }
+
+    fn pair_use(&self, id: u32, mine: ShardSet) -> PairUse {
+        let pair = &self.pairs[id];
+        let address = &self.addresses[pair.address];
+        PairUse {
+            used: u32::from(pair.used),
+            capacity: ports_in(&self.key, address.address, address.ports, mine),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Where packets go next: routes, the neighbours' MAC addresses (ARP, RFC 826), and which addresses are ours.
+//!
+//! [`RouteTable`] and [`AddressTable`] are immutable parts of the snapshot. [`NeighbourTable`] belongs to one
+//! worker, its only writer; every worker reads the resolved entries through [`NeighbourWords`]. Called by the
+//! worker's steer and resolve stages and by its ARP handling. Nothing here parses, builds or sends a frame: the
+//! tables take facts and give back requests.
+
+mod address;
+mod announce;
+mod map;
+mod prefix;
+mod route;
+mod table;
+mod waiting;
+mod words;
+
+pub use address::{AddressClass, AddressError, AddressTable, Vip, VipArp};
+pub use announce::{Announcement, Announcer};
+pub use prefix::{Prefix, PrefixError};
+pub use route::{Connected, NextHop, Route, RouteError, RouteTable};
+pub use table::{
+    Ask, Event, Full, Heard, Hold, Learnt, Means, NeighbourTable, NeighbourView, Request, Settings,
+};
+pub use words::{NeighbourId, NeighbourState, NeighbourWords};

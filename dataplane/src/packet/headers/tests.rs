@@ -1,0 +1,358 @@
+//! Frames as literal bytes, and the promise that no bytes make the parser panic or lie.
+
+use proptest::prelude::*;
+
+use super::super::buffer::TestPacket;
+use super::*;
+
+const RULES: PortRules = PortRules {
+    mac: MacAddr([2, 0, 0, 0, 0, 1]),
+    any_mac: false,
+    check_partial: true,
+};
+
+/// 10.1.0.1:1024 > 10.0.0.100:80 [S], recorded.
+const SYN: &str = "020000000001020000000002080045000028000040004006266b0a0100010a000064\
+                   04000050000003e8000000005002faf098540000";
+/// 10.1.0.1:1024 > 10.0.0.100:53 "hello", recorded.
+const DATAGRAM: &str = "02000000000102000000000208004500002100004000401126670a0100010a000064\
+                        04000035000da36768656c6c6f";
+/// An echo request to 10.0.0.100, recorded.
+const ECHO: &str = "02000000000102000000000208004500002000004000400126780a0100010a000064\
+                    0800192d0001000170696e67";
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex
+        .bytes()
+        .filter(|d| !d.is_ascii_whitespace())
+        .map(|d| (d as char).to_digit(16).unwrap() as u8)
+        .collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+/// Parses `hex` with some bytes changed; the IP checksum is made right again unless it was among them.
+fn changed(hex: &str, changes: &[(usize, u8)]) -> Result<Headers, DropReason> {
+    let mut frame = bytes(hex);
+    for &(at, value) in changes {
+        frame[at] = value;
+    }
+    if !changes.iter().any(|&(at, _)| at == 24 || at == 25) {
+        fix_ip_checksum(&mut frame);
+    }
+    parse(&TestPacket::new(&frame), &RULES)
+}
+
+fn fix_ip_checksum(frame: &mut [u8]) {
+    let end = 14 + usize::from(frame[14] & 15) * 4;
+    if (34..=frame.len()).contains(&end) {
+        frame[24..26].fill(0);
+        let checksum = !checksum::sum(&frame[14..end]);
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+#[test]
+fn tcp_udp_and_icmp_are_told_apart() {
+    let tcp = changed(SYN, &[]).unwrap();
+    let (client, vip) = ([10, 1, 0, 1].into(), [10, 0, 0, 100].into());
+    let expected = Headers {
+        key: FlowKey::new(client, 1024, vip, 80),
+        l3: 14,
+        l4: 34,
+        end: 54,
+        protocol: 6,
+        ttl: 64,
+        tcp_flags: 0x02,
+        kind: Kind::Flow,
+    };
+    assert_eq!(tcp, expected);
+    let udp = changed(DATAGRAM, &[]).unwrap();
+    assert_eq!(udp.key, FlowKey::new(client, 1024, vip, 53));
+    assert_eq!(
+        (udp.end, udp.protocol, udp.tcp_flags, udp.kind),
+        (47, 17, 0, Kind::Flow)
+    );
+    let icmp = changed(ECHO, &[]).unwrap();
+    assert_eq!(icmp.key, FlowKey::new(client, 0, vip, 0));
+    assert_eq!((icmp.end, icmp.protocol, icmp.kind), (46, 1, Kind::Icmp));
+}
+
+#[test]
+fn link_padding_is_not_part_of_the_packet() {
+    let mut frame = bytes(DATAGRAM);
+    frame.resize(60, 0xee);
+    assert_eq!(parse(&TestPacket::new(&frame), &RULES), changed(DATAGRAM, &[]));
+}
+
+#[test]
+fn the_link_header_is_judged_first() {
+    use DropReason::*;
+    for (changes, reason) in [
+        (&[(5, 9)][..], NotOurMac),
+        (&[(12, 0x81)][..], VlanTag),
+        (&[(12, 0x88), (13, 0xa8)][..], VlanTag),
+        (&[(12, 0x86), (13, 0xdd)][..], UnknownEthertype),
+        // IPv4 in a link broadcast or multicast.
+        (
+            &[(0, 0xff), (1, 0xff), (2, 0xff), (3, 0xff), (4, 0xff), (5, 0xff)][..],
+            NotForUs,
+        ),
+        (&[(0, 0x01), (2, 0x5e)][..], NotForUs),
+    ] {
+        assert_eq!(changed(SYN, changes), Err(reason), "{changes:?}");
+    }
+    for len in 0..34 {
+        assert_eq!(
+            parse(&TestPacket::new(&bytes(SYN)[..len]), &RULES),
+            Err(RuntFrame),
+            "{len} bytes"
+        );
+    }
+    let open = PortRules {
+        any_mac: true,
+        mac: MacAddr([2, 9, 9, 9, 9, 9]),
+        ..RULES
+    };
+    assert!(parse(&TestPacket::new(&bytes(SYN)), &open).is_ok());
+}
+
+#[test]
+fn arp_is_left_to_its_own_parser() {
+    for destination in [[0xff; 6], RULES.mac.0] {
+        let mut frame = [0; 42];
+        frame[..6].copy_from_slice(&destination);
+        frame[12..14].copy_from_slice(&[0x08, 0x06]);
+        let headers = parse(&TestPacket::new(&frame), &RULES).unwrap();
+        assert_eq!(
+            (headers.kind, headers.l3, headers.end, headers.protocol),
+            (Kind::Arp, 14, 42, 0)
+        );
+        assert_eq!(headers.key, FlowKey::default());
+    }
+}
+
+#[test]
+fn ip_headers_that_cannot_be_are_refused() {
+    use DropReason::*;
+    for (changes, reason) in [
+        (&[(14, 0x65)][..], BadIpHeader),
+        (&[(14, 0x44)][..], BadIpHeader),
+        (&[(14, 0x40)][..], BadIpHeader),
+        // Total length below the header's, and above the frame's.
+        (&[(17, 19)][..], BadIpHeader),
+        (&[(17, 41)][..], TruncatedFrame),
+        (&[(16, 0xff), (17, 0xff)][..], TruncatedFrame),
+        (&[(24, 0)][..], BadIpChecksum),
+        (&[(26, 0)][..], BadSource),
+        (&[(26, 127)][..], BadSource),
+        (&[(26, 224)][..], BadSource),
+        (&[(26, 239)][..], BadSource),
+        (&[(26, 255), (27, 255), (28, 255), (29, 255)][..], BadSource),
+        // A first fragment, and a later one.
+        (&[(20, 0x20)][..], Fragment),
+        (&[(20, 0x00), (21, 0x08)][..], Fragment),
+        (&[(23, 132)][..], UnknownProtocol),
+        (&[(23, 47)][..], UnknownProtocol),
+    ] {
+        assert_eq!(changed(SYN, changes), Err(reason), "{changes:?}");
+    }
+}
+
+#[test]
+fn l4_headers_have_to_fit() {
+    use DropReason::*;
+    for (hex, changes, expected) in [
+        (SYN, &[(17, 39)][..], Err(BadL4Header)),
+        (SYN, &[(46, 0x40)][..], Err(BadL4Header)),
+        (SYN, &[(46, 0x60)][..], Err(BadL4Header)),
+        (DATAGRAM, &[(17, 27)][..], Err(BadL4Header)),
+        (DATAGRAM, &[(39, 7)][..], Err(BadL4Header)),
+        (DATAGRAM, &[(39, 14)][..], Err(BadL4Header)),
+        // RFC 768 lets the datagram end before the IP packet does.
+        (DATAGRAM, &[(39, 8)][..], Ok(())),
+        (ECHO, &[(17, 27)][..], Err(BadL4Header)),
+        (ECHO, &[(17, 28)][..], Ok(())),
+    ] {
+        assert_eq!(changed(hex, changes).map(|_| ()), expected, "{changes:?}");
+    }
+}
+
+/// CSUM-04: the L4 header stands behind the options, and the IP checksum covers them.
+#[test]
+fn ip_options_are_honoured() {
+    for words in 1..=10u8 {
+        for hex in [SYN, DATAGRAM, ECHO] {
+            let plain = bytes(hex);
+            let extra = usize::from(words) * 4;
+            let mut frame = [&plain[..34], &vec![1; extra][..], &plain[34..]].concat();
+            frame[14] += words;
+            frame[17] += words * 4;
+            assert_eq!(
+                parse(&TestPacket::new(&frame), &RULES),
+                Err(DropReason::BadIpChecksum)
+            );
+            fix_ip_checksum(&mut frame);
+            let headers = parse(&TestPacket::new(&frame), &RULES).unwrap();
+            let expected = changed(hex, &[]).unwrap();
+            assert_eq!(
+                (headers.key, headers.tcp_flags),
+                (expected.key, expected.tcp_flags)
+            );
+            assert_eq!(
+                (headers.l4, usize::from(headers.end)),
+                (34 + extra as u16, frame.len())
+            );
+        }
+    }
+}
+
+/// A packet whose device has looked at the checksums.
+struct Judged(TestPacket, ChecksumStatus, ChecksumStatus);
+
+impl Packet for Judged {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+    fn prepend(&mut self, len: usize) -> bool {
+        self.0.prepend(len)
+    }
+    fn trim_front(&mut self, len: usize) -> bool {
+        self.0.trim_front(len)
+    }
+    fn resize(&mut self, len: usize) -> bool {
+        self.0.resize(len)
+    }
+    fn ip_checksum(&self) -> ChecksumStatus {
+        self.1
+    }
+    fn l4_checksum(&self) -> ChecksumStatus {
+        self.2
+    }
+}
+
+#[test]
+fn the_device_is_believed() {
+    use ChecksumStatus::*;
+    let judge = |frame: &[u8], ip, l4| parse(&Judged(TestPacket::new(frame), ip, l4), &RULES).map(|_| ());
+    let right = bytes(DATAGRAM);
+    let mut wrong_ip = right.clone();
+    wrong_ip[24] ^= 1;
+    assert_eq!(judge(&wrong_ip, Good, Unknown), Ok(()));
+    assert_eq!(judge(&right, Bad, Unknown), Err(DropReason::BadIpChecksum));
+    assert_eq!(judge(&right, Good, Bad), Err(DropReason::BadL4Checksum));
+    let mut none = right.clone();
+    none[40..42].fill(0);
+    assert_eq!(judge(&none, Good, Bad), Ok(()));
+}
+
+fn partial(frame: &mut [u8]) {
+    let at = if frame[23] == 6 { 50 } else { 40 };
+    let length = frame.len() as u16 - 34;
+    let source: [u8; 4] = frame[26..30].try_into().unwrap();
+    let destination: [u8; 4] = frame[30..34].try_into().unwrap();
+    let sum = checksum::pseudo_header(source.into(), destination.into(), frame[23], length);
+    frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// CSUM-10: a veth peer with transmit offload on.
+#[test]
+fn a_checksum_that_an_offload_never_completed_is_refused() {
+    for hex in [SYN, DATAGRAM] {
+        let mut frame = bytes(hex);
+        partial(&mut frame);
+        frame.resize(60, 0);
+        let packet = TestPacket::new(&frame);
+        assert_eq!(parse(&packet, &RULES), Err(DropReason::PartialChecksum));
+        let trusting = PortRules {
+            check_partial: false,
+            ..RULES
+        };
+        assert!(parse(&packet, &trusting).is_ok());
+        let judged = Judged(packet, ChecksumStatus::Unknown, ChecksumStatus::Good);
+        assert!(parse(&judged, &RULES).is_ok());
+    }
+}
+
+/// CSUM-10: one valid packet in 65,536 carries this very checksum. CSUM-01: no checksum is no partial one.
+#[test]
+fn a_right_checksum_that_looks_partial_passes() {
+    let mut frame = [&bytes(DATAGRAM)[..42], &[0; 2]].concat();
+    frame[17] = 30;
+    frame[39] = 10;
+    fix_ip_checksum(&mut frame);
+    partial(&mut frame);
+    assert_eq!(
+        parse(&TestPacket::new(&frame), &RULES).map(|_| ()),
+        Err(DropReason::PartialChecksum)
+    );
+    // The payload that makes the whole sum right with that field: the complement of everything else.
+    let source = Ipv4Addr::new(10, 1, 0, 1);
+    let rest = checksum::l4_sum(source, Ipv4Addr::new(10, 0, 0, 100), 17, &frame[34..]);
+    frame[42..].copy_from_slice(&(!rest).to_be_bytes());
+    assert!(parse(&TestPacket::new(&frame), &RULES).is_ok());
+    frame[40..42].fill(0);
+    assert!(parse(&TestPacket::new(&frame), &RULES).is_ok());
+}
+
+/// What every later stage relies on.
+fn check_promises(frame: &[u8]) {
+    let Ok(headers) = parse(&TestPacket::new(frame), &RULES) else {
+        return;
+    };
+    let (l3, l4, end) = (
+        usize::from(headers.l3),
+        usize::from(headers.l4),
+        usize::from(headers.end),
+    );
+    assert!(l3 == 14 && l3 <= l4 && l4 <= end && end <= frame.len());
+    let least = match (headers.kind, headers.protocol) {
+        (Kind::Flow, 6) => 20,
+        (Kind::Flow, 17) | (Kind::Icmp, 1) => 8,
+        (Kind::Arp, 0) => return,
+        other => panic!("{other:?}"),
+    };
+    assert!(end - l4 >= least && l4 >= l3 + 20);
+    assert_eq!(headers.key.source().octets(), frame[26..30]);
+    assert_eq!(headers.key.destination().octets(), frame[30..34]);
+    if headers.kind == Kind::Flow {
+        assert_eq!(bytemuck::bytes_of(&headers.key)[8..], frame[l4..l4 + 4]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(frame in proptest::collection::vec(any::<u8>(), 0..128)) {
+        check_promises(&frame);
+        let mut ours = frame;
+        if ours.len() >= 15 {
+            ours[..6].copy_from_slice(&RULES.mac.0);
+            ours[12..14].copy_from_slice(&[0x08, 0x00]);
+            ours[14] = 0x40 | ours[14] & 0x0f;
+            fix_ip_checksum(&mut ours);
+            check_promises(&ours);
+        }
+    }
+
+    /// A valid frame with a few bytes changed, perhaps cut or padded, and its IP checksum right again.
+    #[test]
+    fn no_mutation_makes_it_lie(
+        hex in proptest::sample::select(vec![SYN, DATAGRAM, ECHO]),
+        changes in proptest::collection::vec((0usize..60, any::<u8>()), 0..4),
+        len in 0usize..90,
+    ) {
+        let mut frame = bytes(hex);
+        if len > 30 {
+            frame.resize(len, 0);
+        }
+        for (at, value) in changes {
+            if let Some(byte) = frame.get_mut(at) {
+                *byte = value;
+            }
+        }
+        fix_ip_checksum(&mut frame);
+        check_promises(&frame);
+    }
+}

@@ -1,0 +1,33 @@
+//! Big-endian integers in byte slices, for the header views. Offsets are the views' own constants.
+
+use std::net::Ipv4Addr;
+
+/// The 16-bit word at `at`, in host order.
+#[inline]
+pub(super) fn get_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The 32-bit word at `at`, in host order.
+#[inline]
+pub(super) fn get_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The address at `at`.
+#[inline]
+pub(super) fn get_address(bytes: &[u8], at: usize) -> Ipv4Addr {
+    Ipv4Addr::from_bits(get_u32(bytes, at))
+}
+
+/// Writes a host-order word at `at`.
+#[inline]
+pub(super) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Writes a host-order word at `at`.
+#[inline]
+pub(super) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}

@@ -1,0 +1,61 @@
+//! Round robin: the next usable server of the list after the one picked last.
+
+use super::{Loads, Scheduler};
+use crate::service::{Server, Service};
+
+/// State of round robin: where in the list the next search begins.
+#[derive(Clone, Debug, Default)]
+pub struct RoundRobin {
+    /// Position after the server picked last; 0 before the first pick.
+    next: usize,
+}
+
+impl Scheduler for RoundRobin {
+    fn pick(&mut self, service: &Service, loads: &impl Loads) -> Option<usize> {
+        let servers = &service.servers;
+        let start = self.next.min(servers.len());
+        let found = (start..servers.len()).chain(0..start).find(|&at| loads.usable(&servers[at]))?;
+        self.next = found + 1;
+        Some(found)
+    }
+
+    fn servers_changed(&mut self, old: &[Server], new: &[Server]) {
+        // The search goes on after the last pick, or after its nearest predecessor that is still there.
+        self.next = old[..self.next.min(old.len())]
+            .iter()
+            .rev()
+            .find_map(|server| new.iter().position(|other| other.slot == server.slot))
+            .map_or(0, |at| at + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+    use super::super::{SchedulerKind::Rr, SchedulerState};
+    use super::*;
+
+    #[test]
+    fn goes_round_and_passes_over_weight_0_and_overload() {
+        let service = service(Rr, vec![server(3, 1), server(2, 0), server(1, 5), server(4, 1)]);
+        let mut state = SchedulerState::new(Rr, &service.servers);
+        assert_eq!(picks(&mut state, &service, &Overloaded(vec![4]), 4), [3, 1, 3, 1]);
+        assert_eq!(state.pick(&service, &Overloaded(vec![1, 3, 4])), None);
+    }
+
+    #[test]
+    fn a_new_head_waits_for_its_turn_and_a_lost_last_pick_hands_over_to_its_predecessor() {
+        let three = service(Rr, vec![server(3, 1), server(2, 1), server(1, 1)]);
+        let none = Overloaded(vec![]);
+        let mut state = SchedulerState::new(Rr, &three.servers);
+        assert_eq!(picks(&mut state, &three, &none, 2), [3, 2]);
+
+        let four = service(Rr, vec![server(4, 1), server(3, 1), server(2, 1), server(1, 1)]);
+        state.servers_changed(&three.servers, &four.servers);
+        assert_eq!(picks(&mut state, &four, &none, 3), [1, 4, 3]);
+
+        let without_last = service(Rr, vec![server(4, 1), server(2, 1), server(1, 1)]);
+        state.servers_changed(&four.servers, &without_last.servers);
+        assert_eq!(picks(&mut state, &without_last, &none, 3), [2, 1, 4]);
+    }
+}

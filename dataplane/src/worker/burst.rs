@@ -1,0 +1,48 @@
+//! The packets of one burst between the stages: parallel arrays, so that a stage touches only what it needs.
+
+use super::io::BURST;
+use crate::flow::{Hit, Query};
+use crate::packet::{Headers, PortId};
+use arrayvec::ArrayVec;
+
+/// A packet whose stages are not over, by its place in the burst.
+pub(super) type Place = u8;
+
+/// One burst under way. A packet leaves its place when it is dropped, held, handed over or sent.
+pub(super) struct Burst<P> {
+    pub(super) packets: ArrayVec<Option<P>, BURST>,
+    pub(super) ports: ArrayVec<PortId, BURST>,
+    pub(super) headers: [Headers; BURST],
+    /// Places of TCP and UDP packets that are ours to forward, in order of arrival.
+    pub(super) flows: ArrayVec<Place, BURST>,
+    /// What to look up for each of `flows`.
+    pub(super) queries: ArrayVec<Query, BURST>,
+    /// What was found for each of `flows`.
+    pub(super) hits: [Option<Hit>; BURST],
+}
+
+impl<P> Burst<P> {
+    pub(super) fn new() -> Burst<P> {
+        Burst {
+            packets: ArrayVec::new(),
+            ports: ArrayVec::new(),
+            headers: [Headers::NONE; BURST],
+            flows: ArrayVec::new(),
+            queries: ArrayVec::new(),
+            hits: [None; BURST],
+        }
+    }
+
+    /// Empties it for the next packets.
+    pub(super) fn clear(&mut self) {
+        self.packets.clear();
+        self.ports.clear();
+        self.flows.clear();
+        self.queries.clear();
+    }
+
+    /// Takes the packet out of its place.
+    pub(super) fn take(&mut self, place: Place) -> Option<P> {
+        self.packets[usize::from(place)].take()
+    }
+}

@@ -1,0 +1,150 @@
+//! The life of a connection on its worker: opened, seen, ended. Table, timer, counts, thresholds and local ports
+//! change together here and nowhere else.
+
+use super::{Io, ServerState, Worker};
+use crate::flow::{Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, TcpState};
+use crate::local::Pair;
+use crate::packet::{Headers, ipv4};
+use crate::scheduler::Loads;
+use crate::service::Server;
+
+impl<I: Io, X: FlowIndex> Worker<I, X> {
+    /// Puts a new connection into the table and starts its timer. The first packet has still to be seen.
+    pub(super) fn open(&mut self, mut record: Record) -> Result<RecordId, InsertError> {
+        record.stamp(self.now);
+        record.flags.set(Flags::INACTIVE, true);
+        let server = record.server;
+        let deadline = self.snapshot.settings.timeouts.deadline(&record);
+        let id = self.table.insert(record)?;
+        self.wheel.insert(self.table.records_mut(), id, deadline);
+        let stats = &self.stats.servers[server as usize];
+        stats.connections.add(1);
+        stats.inactive.up();
+        self.stats.opened.add(1);
+        self.stats.connections.set(self.table.len() as u64);
+        self.weigh(server);
+        self.disturbed.opened = true;
+        Ok(id)
+    }
+
+    /// Ends a connection: its timer, its place in the table, its local port.
+    pub(super) fn close(&mut self, id: RecordId) {
+        self.wheel.remove(self.table.records_mut(), id);
+        self.forget(id);
+    }
+
+    /// As [`Worker::close`], for a connection whose timer is already off the wheel.
+    pub(super) fn forget(&mut self, id: RecordId) {
+        let record = *self.table.get(id);
+        let stats = &self.stats.servers[record.server as usize];
+        if record.flags.has(Flags::INACTIVE) { stats.inactive.down() } else { stats.active.down() }
+        if record.mode() == Mode::Fullnat {
+            self.locals.release(&pair_of(&record), record.outbound.destination_port(), id);
+        }
+        self.table.remove(id);
+        self.stats.connections.set(self.table.len() as u64);
+        self.weigh(record.server);
+        self.disturbed.closed = true;
+    }
+
+    /// A packet of the connection: the state machine, the timer, the counts.
+    #[inline]
+    pub(super) fn see(&mut self, id: RecordId, direction: Direction, headers: &Headers) {
+        let record = self.table.get_mut(id);
+        record.stamp(self.now);
+        let stats = &self.stats.servers[record.server as usize];
+        let bytes = u64::from(headers.end - headers.l3);
+        match direction {
+            Direction::Inbound => {
+                stats.inbound_packets.add(1);
+                stats.inbound_bytes.add(bytes);
+            }
+            Direction::Outbound => {
+                stats.outbound_packets.add(1);
+                stats.outbound_bytes.add(bytes);
+            }
+        }
+        if record.protocol == ipv4::TCP {
+            let old = record.tcp_state();
+            let new = old.next(record.mode(), direction, headers.tcp_flags);
+            if new != old {
+                self.change_state(id, old, new);
+            }
+        }
+    }
+
+    /// The state machine has moved.
+    #[cold]
+    #[inline(never)]
+    fn change_state(&mut self, id: RecordId, old: TcpState, new: TcpState) {
+        let record = self.table.get_mut(id);
+        record.state = new as u8;
+        let stats = &self.stats.servers[record.server as usize];
+        let inactive = !new.is_active();
+        if inactive != record.flags.has(Flags::INACTIVE) {
+            record.flags.set(Flags::INACTIVE, inactive);
+            if inactive {
+                stats.active.down();
+                stats.inactive.up();
+            } else {
+                stats.inactive.down();
+                stats.active.up();
+            }
+        }
+        if record.mode() == Mode::Fullnat {
+            let closing = new.is_closing();
+            if closing != record.flags.has(Flags::CLOSING_LISTED) {
+                record.flags.set(Flags::CLOSING_LISTED, closing);
+                let pair = pair_of(record);
+                if closing {
+                    self.locals.closing(&pair, id);
+                } else {
+                    self.locals.reopened(id);
+                }
+            }
+        }
+        let timeouts = &self.snapshot.settings.timeouts;
+        let timeout = timeouts.of(ipv4::TCP, new as u8);
+        if timeout < timeouts.of(ipv4::TCP, old as u8) {
+            let deadline = self.now.after(timeout);
+            self.wheel.shorten(self.table.records_mut(), id, deadline);
+        }
+    }
+
+    /// Sets or clears a server's overload mark after its number of connections has changed. LVS sets it at the
+    /// upper threshold, and clears it below the lower one or, without that, below three quarters of the upper.
+    pub(super) fn weigh(&mut self, slot: u32) {
+        let state = &mut self.servers[slot as usize];
+        if state.upper == 0 {
+            return;
+        }
+        let connections = self.stats.servers[slot as usize].now();
+        let upper = u64::from(state.upper);
+        if connections >= upper {
+            state.overloaded = true;
+        } else if state.lower > 0 {
+            state.overloaded &= connections >= u64::from(state.lower);
+        } else {
+            state.overloaded &= connections * 4 >= upper * 3;
+        }
+    }
+}
+
+/// Whose local port a FULLNAT connection has.
+pub(super) fn pair_of(record: &Record) -> Pair {
+    Pair {
+        local: record.outbound.destination(),
+        server: record.outbound.source(),
+        server_port: record.outbound.source_port(),
+        protocol: record.protocol,
+    }
+}
+
+/// The worker's view of its servers, as schedulers ask for it.
+pub(super) struct ServerLoads<'a>(pub(super) &'a [ServerState]);
+
+impl Loads for ServerLoads<'_> {
+    fn overloaded(&self, server: &Server) -> bool {
+        self.0[server.slot as usize].overloaded
+    }
+}

@@ -1,0 +1,291 @@
+//! What a worker does between bursts: orders from control, timers, neighbours, announcements, sweeps. Each has a
+//! budget, so that no turn grows long; what is left over is done at the next.
+
+use super::mailbox::{Event, Order, Spent};
+use super::{Io, ServerState, ServiceState, Sizes, Worker};
+use crate::flow::{FlowIndex, Verdict};
+use crate::neighbour::{self, Announcer, NeighbourId};
+use crate::packet::PortRules;
+use crate::scheduler::{Scheduler, SchedulerState};
+use crate::service::{Service, Snapshot};
+use crate::time::{Tick, seconds};
+use arrayvec::ArrayVec;
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+/// A worker with packets to move looks after the house at every so many turns; an idle one at every turn.
+const EVERY: u64 = 64;
+/// Timers that one round handles: about 10 microseconds of work when all of them are due.
+const TIMER_BUDGET: usize = 64;
+/// Neighbours, announcements and records that one round handles.
+const NEIGHBOUR_BUDGET: usize = 16;
+const ANNOUNCE_BUDGET: usize = 8;
+const SWEEP_BUDGET: usize = 256;
+/// Gratuitous ARP at start: rounds, and ticks between them.
+const ANNOUNCE_ROUNDS: u8 = 3;
+const ANNOUNCE_INTERVAL: u32 = seconds(1);
+
+/// The neighbour table's settings for a worker of this size.
+pub(super) fn neighbour_settings(sizes: &Sizes) -> neighbour::Settings {
+    neighbour::Settings { capacity: sizes.neighbours, seed: sizes.seed ^ 0x6e65_6967_6862, ..Default::default() }
+}
+
+/// The gratuitous ARP of a start.
+pub(super) fn announcer() -> Announcer {
+    Announcer::new(ANNOUNCE_ROUNDS, ANNOUNCE_INTERVAL, Tick(0))
+}
+
+/// Lets each kind of event through once a second.
+#[derive(Default)]
+pub(super) struct EventGate {
+    open_from: [Tick; 3],
+}
+
+impl EventGate {
+    fn lets_through(&mut self, event: &Event, now: Tick) -> bool {
+        let kind = match event {
+            Event::LocalPortsExhausted { .. } => 0,
+            Event::TableFull => 1,
+            Event::NeighbourFailed => 2,
+        };
+        let open = now.reached(self.open_from[kind]);
+        if open {
+            self.open_from[kind] = now.after(seconds(1));
+        }
+        open
+    }
+}
+
+/// A walk over all records that makes them forget neighbours.
+#[derive(Default)]
+pub(super) enum Sweep {
+    /// None is under way.
+    #[default]
+    Idle,
+    /// Forgets what the neighbour table wants back.
+    Leaving(u32),
+    /// Forgets every neighbour, because routes have changed.
+    All(u32),
+}
+
+impl<I: Io, X: FlowIndex> Worker<I, X> {
+    /// Everything that is due between bursts.
+    pub(super) fn keep_house(&mut self, idle: bool) {
+        while let Some(order) = self.mailbox.orders.pop() {
+            self.obey(order);
+        }
+        if !idle && self.turns % EVERY != 0 {
+            return;
+        }
+        self.expire();
+        self.tend_neighbours();
+        self.announce();
+        self.go_on_sweeping();
+        self.go_on_listing();
+    }
+
+    fn obey(&mut self, order: Order) {
+        let spent = match order {
+            Order::Publish(snapshot) => {
+                let old = std::mem::replace(&mut self.snapshot, snapshot);
+                self.adopt(&old);
+                Some(Spent::Snapshot(old))
+            }
+            Order::ListConnections(listing) => self.listings.begin_connections(listing),
+            Order::ListNeighbours(listing) => self.listings.begin_neighbours(listing),
+            Order::ListLocalAddresses(listing) => self.listings.begin_locals(listing),
+        };
+        if let Some(spent) = spent {
+            self.give_back(spent);
+        }
+    }
+
+    /// Sends what is no longer needed to control, which frees it. Control collects before it posts, so there is
+    /// room; were there none, the worker would have to free it itself.
+    pub(super) fn give_back(&self, spent: Spent) {
+        let _ = self.mailbox.spent.push(spent);
+    }
+
+    /// Tells the operator, at most once a second for each kind of event.
+    pub(super) fn report(&mut self, event: Event) {
+        if self.events.lets_through(&event, self.now) {
+            let _ = self.mailbox.events.push(event);
+        }
+    }
+
+    /// Ends what has timed out; re-arms what has been seen since its timer was set.
+    fn expire(&mut self) {
+        for _ in 0..TIMER_BUDGET {
+            let Some(id) = self.wheel.pop_due(self.table.records_mut(), self.now) else { break };
+            let deadline = self.snapshot.settings.timeouts.deadline(self.table.get(id));
+            match Verdict::at(deadline, self.now) {
+                Verdict::Expired => self.forget(id),
+                Verdict::Rearm(deadline) => self.wheel.insert(self.table.records_mut(), id, deadline),
+            }
+        }
+    }
+
+    fn tend_neighbours(&mut self) {
+        let mut due = ArrayVec::<_, { 2 * NEIGHBOUR_BUDGET }>::new();
+        // One entry gives at most one request, or drops its waiting packets.
+        let mut failed = None;
+        let stats = &self.stats;
+        self.neighbours.tick(self.now, NEIGHBOUR_BUDGET, |event| match event {
+            neighbour::Event::Ask(request) => {
+                let _ = due.try_push(request);
+            }
+            neighbour::Event::Drop(packet, reason) => {
+                stats.count_drop(reason);
+                drop(packet);
+                failed = Some(Event::NeighbourFailed);
+            }
+        });
+        for request in due {
+            self.ask(&request);
+        }
+        if let Some(event) = failed {
+            self.report(event);
+        }
+    }
+
+    fn announce(&mut self) {
+        let mut due = ArrayVec::<_, { 2 * ANNOUNCE_BUDGET }>::new();
+        self.announcer.tick(self.now, ANNOUNCE_BUDGET, &self.snapshot.addresses, |announcement| {
+            let _ = due.try_push(announcement);
+        });
+        for announcement in due {
+            self.send_announcement(&announcement);
+        }
+    }
+
+    /// Makes records forget neighbours, a slice of them at a time.
+    fn go_on_sweeping(&mut self) {
+        let (all, cursor) = match self.sweep {
+            Sweep::Idle if self.neighbours.sweep_wanted() => {
+                self.neighbours.begin_sweep();
+                self.forget_server_neighbours();
+                (false, 0)
+            }
+            Sweep::Idle => return,
+            Sweep::Leaving(cursor) => (false, cursor),
+            Sweep::All(cursor) => (true, cursor),
+        };
+        let words = &self.neighbour_words;
+        let goes = |id: u16| all || words.leaving(NeighbourId(id));
+        let next = self.table.scan_mut(cursor, SWEEP_BUDGET, |record| {
+            if goes(record.neighbour_in) {
+                record.neighbour_in = 0;
+            }
+            if goes(record.neighbour_out) {
+                record.neighbour_out = 0;
+            }
+        });
+        self.sweep = match next {
+            Some(cursor) if all => Sweep::All(cursor),
+            Some(cursor) => Sweep::Leaving(cursor),
+            None => {
+                self.neighbours.retired_done();
+                Sweep::Idle
+            }
+        };
+    }
+
+    /// Servers look their neighbour up anew.
+    fn forget_server_neighbours(&mut self) {
+        for state in &mut self.servers {
+            state.neighbour = NeighbourId::NONE;
+        }
+    }
+
+    /// Takes the first snapshot into use.
+    pub(super) fn begin(&mut self) {
+        let snapshot = Arc::clone(&self.snapshot);
+        self.adopt_ports(&snapshot);
+        self.set_static_neighbours(&snapshot);
+        for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
+            self.adopt_service(None, service);
+        }
+        self.stats.epoch.set(snapshot.epoch);
+    }
+
+    /// Takes over what has changed since the snapshot before; what is unchanged keeps its state.
+    fn adopt(&mut self, old: &Snapshot) {
+        // One count up and down for each snapshot, not for each packet.
+        let new = Arc::clone(&self.snapshot);
+        self.adopt_ports(&new);
+        if !Arc::ptr_eq(&old.neighbours, &new.neighbours) {
+            for known in old.neighbours.iter() {
+                self.neighbours.clear_static(known.port, known.address, self.now);
+            }
+            self.set_static_neighbours(&new);
+        }
+        if !Arc::ptr_eq(&old.routes, &new.routes) {
+            self.forget_server_neighbours();
+            self.sweep = Sweep::All(0);
+        }
+        if !Arc::ptr_eq(&old.addresses, &new.addresses) {
+            self.announcer.restart(None, self.now);
+        }
+        for slot in 0..new.service_slots() as u32 {
+            let (before, now) = (old.service(slot), new.service(slot));
+            match (before, now) {
+                (Some(before), Some(now)) if Arc::ptr_eq(before, now) => {}
+                (before, Some(now)) => self.adopt_service(before.map(AsRef::as_ref), now),
+                (_, None) => self.services[slot as usize] = None,
+            }
+        }
+        self.stats.epoch.set(new.epoch);
+    }
+
+    fn adopt_ports(&mut self, snapshot: &Snapshot) {
+        self.least_mtu = snapshot.ports.iter().map(|port| port.mtu).min().unwrap_or(0);
+        self.rules.clear();
+        self.rules.extend(snapshot.ports.iter().map(|port| PortRules {
+            mac: port.mac,
+            any_mac: false,
+            check_partial: port.check_partial,
+        }));
+    }
+
+    fn set_static_neighbours(&mut self, snapshot: &Snapshot) {
+        let mut freed = ArrayVec::<_, { 2 * NEIGHBOUR_BUDGET }>::new();
+        for known in snapshot.neighbours.iter() {
+            let release = |packet, port, mac| {
+                let _ = freed.try_push((packet, port, mac));
+            };
+            // A full table is told by every packet that finds no room in it.
+            let _ = self.neighbours.set_static(known.port, known.address, known.mac, self.now, release);
+            for (packet, port, mac) in freed.drain(..) {
+                self.send(port, mac, packet);
+            }
+        }
+    }
+
+    fn adopt_service(&mut self, before: Option<&Service>, now: &Service) {
+        let same = before.filter(|before| before.key == now.key && before.scheduler == now.scheduler);
+        match (same, &mut self.services[now.slot as usize]) {
+            (Some(before), Some(state)) => {
+                if before.revision != now.revision {
+                    state.scheduler.servers_changed(&before.servers, &now.servers);
+                }
+            }
+            (_, state) => {
+                let scheduler = SchedulerState::new(now.scheduler, &now.servers);
+                *state = Some(ServiceState { scheduler, local_cursor: 0 });
+            }
+        }
+        for server in &now.servers {
+            let state = &mut self.servers[server.slot as usize];
+            let end = SocketAddrV4::new(server.address, server.port);
+            if state.end != end {
+                *state = ServerState { end, ..ServerState::default() };
+            }
+            if (state.upper, state.lower) != (server.upper_threshold, server.lower_threshold) {
+                (state.upper, state.lower) = (server.upper_threshold, server.lower_threshold);
+                // An edited limit counts at once, whatever was thought of the server under the old one.
+                state.overloaded = false;
+                self.weigh(server.slot);
+            }
+        }
+    }
+}

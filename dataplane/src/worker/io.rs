@@ -1,0 +1,33 @@
+//! How a worker reaches its ports: the one seam between the pipeline and the world. DPDK ports implement it in
+//! `control`; [`memory`](super::memory_io) ports here, for tests and `tidegate replay`.
+
+use crate::packet::{Packet, PortId};
+use arrayvec::ArrayVec;
+
+/// Packets in a burst at the most.
+pub const BURST: usize = 32;
+
+/// Packets on their way in or out, in order.
+pub type PacketBurst<P> = ArrayVec<P, BURST>;
+
+/// The ports of one worker: its own queue pair of each, and the rings to the other workers.
+pub trait Io {
+    /// The packet buffer of these ports.
+    type Packet: Packet;
+
+    /// Appends what has arrived at `port` to `burst`, up to its capacity.
+    fn receive(&mut self, port: PortId, burst: &mut PacketBurst<Self::Packet>);
+
+    /// Sends from the front of `burst`; what the device did not take stays in it.
+    fn transmit(&mut self, port: PortId, burst: &mut PacketBurst<Self::Packet>);
+
+    /// An empty packet for something that the gateway makes itself, or `None` when buffers have run out.
+    fn allocate(&mut self) -> Option<Self::Packet>;
+
+    /// Hands a packet that arrived at `port` to the worker that owns its connection; gives it back when the
+    /// ring is full.
+    fn hand_over(&mut self, worker: u8, port: PortId, packet: Self::Packet) -> Result<(), Self::Packet>;
+
+    /// Appends packets that other workers handed to this one, with the port that each arrived at.
+    fn take_over(&mut self, burst: &mut ArrayVec<(PortId, Self::Packet), BURST>);
+}

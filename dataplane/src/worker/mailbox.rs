@@ -1,0 +1,111 @@
+//! How control talks to a worker: orders in, spent things back out, both through bounded lock-free queues, so
+//! that the worker neither waits nor frees memory. Whatever the worker is done with travels back to be dropped
+//! by control.
+
+use crate::flow::Connection;
+use crate::local::AddressUse;
+use crate::neighbour::NeighbourView;
+use crate::service::Snapshot;
+use crossbeam::queue::ArrayQueue;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What control asks of a worker.
+#[derive(Debug)]
+pub enum Order {
+    /// Use this snapshot from the next burst on.
+    Publish(Arc<Snapshot>),
+    /// Tell the connections, in slices.
+    ListConnections(Arc<Listing<Connection>>),
+    /// Tell the neighbours.
+    ListNeighbours(Arc<Listing<NeighbourView>>),
+    /// Tell how the local addresses are used.
+    ListLocalAddresses(Arc<Listing<AddressUse>>),
+}
+
+/// What a worker is done with.
+#[derive(Debug)]
+pub enum Spent {
+    /// A snapshot that has been replaced.
+    Snapshot(Arc<Snapshot>),
+    /// A listing that is complete.
+    Connections(Arc<Listing<Connection>>),
+    /// A listing that is complete.
+    Neighbours(Arc<Listing<NeighbourView>>),
+    /// A listing that is complete.
+    LocalAddresses(Arc<Listing<AddressUse>>),
+}
+
+/// An answer under way: the worker fills it while control empties it.
+#[derive(Debug)]
+pub struct Listing<T> {
+    /// Entries on their way to control.
+    pub entries: ArrayQueue<T>,
+    complete: AtomicBool,
+}
+
+impl<T> Listing<T> {
+    /// A listing with room for `room` entries under way.
+    #[must_use]
+    pub fn new(room: usize) -> Listing<T> {
+        Listing { entries: ArrayQueue::new(room), complete: AtomicBool::new(false) }
+    }
+
+    /// Whether the worker has said everything; entries may still wait to be taken.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Acquire)
+    }
+
+    pub(super) fn finish(&self) {
+        self.complete.store(true, Ordering::Release);
+    }
+}
+
+/// Something that the operator should read about, said by the worker at most once a second and kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// No local port was left for a server of a service.
+    LocalPortsExhausted {
+        /// The virtual address.
+        virtual_address: Ipv4Addr,
+        /// The virtual port, host order.
+        virtual_port: u16,
+        /// The server's address.
+        server: Ipv4Addr,
+        /// The server's port, host order.
+        server_port: u16,
+    },
+    /// The connection table is full.
+    TableFull,
+    /// A neighbour does not answer ARP, and packets waited for it in vain; `show neighbours` names it.
+    NeighbourFailed,
+}
+
+/// The two queues, and the events, between control and one worker.
+#[derive(Debug)]
+pub struct Mailbox {
+    /// Orders to the worker.
+    pub orders: ArrayQueue<Order>,
+    /// What comes back to be dropped.
+    pub spent: ArrayQueue<Spent>,
+    /// What the operator should read about; lost when nobody reads.
+    pub events: ArrayQueue<Event>,
+}
+
+impl Mailbox {
+    /// Orders that may wait. Control takes back what is spent before it posts, so `spent` never overflows.
+    pub const ORDERS: usize = 64;
+}
+
+impl Default for Mailbox {
+    fn default() -> Self {
+        Mailbox {
+            orders: ArrayQueue::new(Self::ORDERS),
+            // Every order leaves at most one thing behind, and the worker holds at most one of each kind.
+            spent: ArrayQueue::new(Self::ORDERS + 4),
+            events: ArrayQueue::new(64),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Ports in memory: what is put in at one end comes out at the other. For tests and `tidegate replay`.
+
+use super::io::{BURST, Io, PacketBurst};
+use crate::packet::{PortId, TestPacket};
+use arrayvec::ArrayVec;
+use std::collections::VecDeque;
+
+/// In-memory ports of one worker.
+#[derive(Debug, Default)]
+pub struct MemoryIo {
+    arriving: Vec<VecDeque<TestPacket>>,
+    sent: Vec<(PortId, Vec<u8>)>,
+}
+
+impl MemoryIo {
+    /// As many ports.
+    #[must_use]
+    pub fn new(ports: usize) -> MemoryIo {
+        MemoryIo { arriving: vec![VecDeque::new(); ports], sent: Vec::new() }
+    }
+
+    /// Lets a frame arrive at a port; it is received at the next turn.
+    pub fn arrive(&mut self, port: PortId, frame: &[u8]) {
+        self.arriving[usize::from(port.0)].push_back(TestPacket::new(frame));
+    }
+
+    /// Whether frames wait to be received.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.arriving.iter().any(|queue| !queue.is_empty())
+    }
+
+    /// Takes what has been sent, in order: the port and the frame.
+    pub fn take_sent(&mut self) -> Vec<(PortId, Vec<u8>)> {
+        std::mem::take(&mut self.sent)
+    }
+}
+
+impl Io for MemoryIo {
+    type Packet = TestPacket;
+
+    fn receive(&mut self, port: PortId, burst: &mut PacketBurst<TestPacket>) {
+        let queue = &mut self.arriving[usize::from(port.0)];
+        let count = queue.len().min(burst.remaining_capacity());
+        burst.extend(queue.drain(..count));
+    }
+
+    fn transmit(&mut self, port: PortId, burst: &mut PacketBurst<TestPacket>) {
+        use crate::packet::Packet;
+        self.sent.extend(burst.drain(..).map(|packet| (port, packet.bytes().to_vec())));
+    }
+
+    fn allocate(&mut self) -> Option<TestPacket> {
+        Some(TestPacket::new(&[]))
+    }
+
+    /// One worker only: there is nobody to hand anything to.
+    fn hand_over(&mut self, _worker: u8, _port: PortId, packet: TestPacket) -> Result<(), TestPacket> {
+        Err(packet)
+    }
+
+    fn take_over(&mut self, _burst: &mut ArrayVec<(PortId, TestPacket), BURST>) {}
+}

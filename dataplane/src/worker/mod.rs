@@ -1,0 +1,235 @@
+//! The worker: one core's share of the gateway, and the pipeline over bursts of up to 32 packets.
+//!
+//! ```text
+//! receive -> parse -> steer -> track -> schedule -> forward -> resolve -> transmit
+//! ```
+//!
+//! A worker owns everything that it writes. Control reaches it through its [`Mailbox`] and reads its
+//! [`WorkerStats`]; other workers hand it packets through [`Io`]. [`Worker::turn`] is one round of its loop; it
+//! never allocates, frees, locks, logs or makes a system call.
+
+mod answer;
+mod burst;
+mod connection;
+mod forwarding;
+mod housekeeping;
+mod io;
+mod listing;
+mod mailbox;
+mod memory_io;
+mod rate;
+mod receive;
+mod schedule;
+pub mod shard;
+mod stats;
+mod transmit;
+#[cfg(test)]
+mod tests;
+
+pub use io::{BURST, Io, PacketBurst};
+pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
+pub use memory_io::MemoryIo;
+pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
+
+use crate::drops::DropReason;
+use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Wheel};
+use crate::local::{LocalPorts, LocalPortsConfig};
+use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
+use crate::packet::{PortId, PortRules};
+use crate::scheduler::SchedulerState;
+use crate::service::Snapshot;
+use crate::time::Tick;
+use arrayvec::ArrayVec;
+use burst::Burst;
+use rate::RateLimit;
+use shard::{ShardKey, ShardSet};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+/// Sizes of a worker's tables, fixed at its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sizes {
+    /// Connections.
+    pub connections: u32,
+    /// Service slots.
+    pub services: u32,
+    /// Server slots.
+    pub servers: u32,
+    /// Neighbours.
+    pub neighbours: u16,
+    /// Put the tables into 2 MB hugepages where the system has them.
+    pub hugepages: bool,
+    /// Seed of the hash keys; secret and random except in tests.
+    pub seed: u64,
+}
+
+/// What a worker knows of a service beyond the snapshot.
+struct ServiceState {
+    scheduler: SchedulerState,
+    /// Where the rotation over local addresses stands.
+    local_cursor: u32,
+}
+
+/// What a worker knows of a server beyond the snapshot.
+#[derive(Clone, Copy)]
+struct ServerState {
+    /// Its address and port.
+    end: SocketAddrV4,
+    /// The neighbour through which it is reached; none = to be looked up.
+    neighbour: NeighbourId,
+    /// Whether it gets no new connections because of its thresholds.
+    overloaded: bool,
+    /// Its thresholds.
+    upper: u32,
+    lower: u32,
+}
+
+impl Default for ServerState {
+    fn default() -> ServerState {
+        ServerState {
+            end: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+            neighbour: NeighbourId::NONE,
+            overloaded: false,
+            upper: 0,
+            lower: 0,
+        }
+    }
+}
+
+/// One core's share of the gateway. `X` is the index of its connection table.
+pub struct Worker<I: Io, X: FlowIndex> {
+    number: u8,
+    io: I,
+    snapshot: Arc<Snapshot>,
+    shard_key: ShardKey,
+    rules: Vec<PortRules>,
+    /// The smallest MTU of all ports: what is no longer fits everywhere.
+    least_mtu: u16,
+    table: ConnectionTable<X>,
+    wheel: Wheel,
+    locals: LocalPorts,
+    neighbours: NeighbourTable<I::Packet>,
+    services: Vec<Option<ServiceState>>,
+    servers: Vec<ServerState>,
+    stats: Arc<WorkerStats>,
+    mailbox: Arc<Mailbox>,
+    burst: Option<Box<Burst<I::Packet>>>,
+    outgoing: Vec<PacketBurst<I::Packet>>,
+    now: Tick,
+    /// Turns since the start, for what is done every so many.
+    turns: u64,
+    replies: RateLimit,
+    events: housekeeping::EventGate,
+    announcer: Announcer,
+    disturbed: forwarding::Disturbed,
+    neighbour_words: Arc<NeighbourWords>,
+    owned: ShardSet,
+    listings: listing::Listings,
+    sweep: housekeeping::Sweep,
+}
+
+impl<I: Io, X: FlowIndex> Worker<I, X> {
+    /// A worker over `io`, with `index` as the index of its connection table and `snapshot` in force. All of its
+    /// memory is taken here.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub fn new(
+        number: u8,
+        io: I,
+        index: X,
+        sizes: Sizes,
+        snapshot: Arc<Snapshot>,
+        stats: Arc<WorkerStats>,
+        mailbox: Arc<Mailbox>,
+    ) -> std::io::Result<Worker<I, X>> {
+        let shard_key = ShardKey::from_seed(sizes.seed);
+        let neighbours = NeighbourTable::new(housekeeping::neighbour_settings(&sizes));
+        let locals = LocalPorts::new(&LocalPortsConfig::for_connections(sizes.connections, sizes.seed), &shard_key)?;
+        let hasher = FlowHasher::new(sizes.seed, sizes.seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15);
+        let ports = snapshot.ports.len();
+        let mut services = Vec::with_capacity(sizes.services as usize);
+        services.resize_with(sizes.services as usize, || None);
+        let mut outgoing = Vec::with_capacity(ports);
+        outgoing.resize_with(ports, ArrayVec::new);
+        let mut worker = Worker {
+            number,
+            io,
+            shard_key,
+            rules: Vec::with_capacity(ports),
+            least_mtu: 0,
+            table: ConnectionTable::with_index(sizes.connections as usize, hasher, index, sizes.hugepages)?,
+            wheel: Wheel::new(Tick(0)),
+            locals,
+            neighbour_words: neighbours.words(),
+            neighbours,
+            services,
+            servers: vec![ServerState::default(); sizes.servers as usize],
+            stats,
+            mailbox,
+            burst: Some(Box::new(Burst::new())),
+            outgoing,
+            now: Tick(0),
+            turns: 0,
+            replies: RateLimit::default(),
+            events: housekeeping::EventGate::default(),
+            announcer: housekeeping::announcer(),
+            disturbed: forwarding::Disturbed::default(),
+            owned: snapshot.shards.owned_by(number),
+            listings: listing::Listings::default(),
+            sweep: housekeeping::Sweep::default(),
+            snapshot,
+        };
+        worker.begin();
+        Ok(worker)
+    }
+
+    /// One round: everything that has arrived at the ports, up to a burst each, then what is due. `now` never
+    /// goes back. Returns the packets received, so that the caller can rest when there are none.
+    pub fn turn(&mut self, now: Tick) -> usize {
+        self.now = now;
+        let mut packets = 0;
+        if let Some(mut burst) = self.burst.take() {
+            for port in 0..self.outgoing.len() {
+                packets += self.receive(PortId(port as u8), &mut burst);
+            }
+            packets += self.take_over(&mut burst);
+            self.burst = Some(burst);
+        }
+        self.keep_house(packets == 0);
+        self.flush();
+        self.turns += 1;
+        debug_assert!(self.account(), "packets have been lost: {:?}", self.stats);
+        packets
+    }
+
+    /// The ports, for what tests and `tidegate replay` put in and take out.
+    pub fn io_mut(&mut self) -> &mut I {
+        &mut self.io
+    }
+
+    /// When the next timer is due; none while there are no connections.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Tick> {
+        self.wheel.next_due()
+    }
+
+    /// What the worker counts.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<WorkerStats> {
+        &self.stats
+    }
+
+    /// Publishes the number of packets held; true when every packet is accounted for.
+    fn account(&self) -> bool {
+        let buffered: usize = self.outgoing.iter().map(|burst| burst.len()).sum();
+        self.stats.held.set((self.neighbours.held() + buffered) as u64);
+        self.stats.conserves()
+    }
+
+    /// Ends a packet here.
+    fn discard(&self, packet: I::Packet, reason: DropReason) {
+        self.stats.count_drop(reason);
+        drop(packet);
+    }
+}

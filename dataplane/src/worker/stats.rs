@@ -1,0 +1,187 @@
+//! What a worker counts. Each counter has one writer, the worker, and is read by control at any time: relaxed
+//! loads and stores, never a read-modify-write.
+
+use crate::drops::DropReason;
+use crate::packet::PortId;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// A count that only its worker changes.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `by`; only for the owning worker.
+    #[inline]
+    pub fn add(&self, by: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(by), Relaxed);
+    }
+
+    /// Sets the value; only for the owning worker.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// The value now.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A number of things that exist now; only its worker changes it.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU32);
+
+impl Gauge {
+    /// One more; only for the owning worker.
+    #[inline]
+    pub fn up(&self) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// One less; only for the owning worker.
+    #[inline]
+    pub fn down(&self) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    /// Sets the value; only for the owning worker.
+    #[inline]
+    pub fn set(&self, value: u32) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// The value now.
+    #[inline]
+    pub fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Traffic and connections of one server slot on one worker: one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct ServerStats {
+    /// Packets from clients, forwarded.
+    pub inbound_packets: Counter,
+    /// Bytes of these, counted from the IP header on.
+    pub inbound_bytes: Counter,
+    /// Packets from the server, forwarded.
+    pub outbound_packets: Counter,
+    /// Bytes of these, counted from the IP header on.
+    pub outbound_bytes: Counter,
+    /// Connections ever opened.
+    pub connections: Counter,
+    /// Connections that count as active now.
+    pub active: Gauge,
+    /// Connections that count as inactive now.
+    pub inactive: Gauge,
+}
+
+impl ServerStats {
+    /// Connections now, active and inactive.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        u64::from(self.active.get()) + u64::from(self.inactive.get())
+    }
+}
+
+/// Everything that one worker counts.
+#[derive(Debug)]
+pub struct WorkerStats {
+    /// Packets received from the ports.
+    pub received: Counter,
+    /// Packets taken over from other workers.
+    pub taken_over: Counter,
+    /// Packets that the gateway made itself.
+    pub made: Counter,
+    /// Packets sent.
+    pub sent: Counter,
+    /// Packets handed over to other workers.
+    pub handed_over: Counter,
+    /// Packets that ended here on purpose: ARP that was addressed to us.
+    pub consumed: Counter,
+    /// Packets that wait for a neighbour or in a transmit buffer now.
+    pub held: Counter,
+    /// Packets dropped, by reason.
+    pub drops: [Counter; DropReason::COUNT],
+    /// Packets received, by port.
+    pub port_received: Vec<Counter>,
+    /// Packets sent, by port.
+    pub port_sent: Vec<Counter>,
+    /// Per server slot.
+    pub servers: Vec<ServerStats>,
+    /// Connections in the table now.
+    pub connections: Counter,
+    /// Connections opened, ever.
+    pub opened: Counter,
+    /// Turns of the loop.
+    pub turns: Counter,
+    /// Turns that found packets.
+    pub busy_turns: Counter,
+    /// TSC cycles spent in turns that found packets.
+    pub busy_cycles: Counter,
+    /// TSC cycles since the worker started.
+    pub total_cycles: Counter,
+    /// The epoch of the snapshot in use.
+    pub epoch: Counter,
+}
+
+impl WorkerStats {
+    /// Counters at zero for `ports` Ethernet ports and `servers` server slots.
+    #[must_use]
+    pub fn new(ports: usize, servers: usize) -> WorkerStats {
+        fn zeroes<T: Default>(count: usize) -> Vec<T> {
+            std::iter::repeat_with(T::default).take(count).collect()
+        }
+        WorkerStats {
+            received: Counter::default(),
+            taken_over: Counter::default(),
+            made: Counter::default(),
+            sent: Counter::default(),
+            handed_over: Counter::default(),
+            consumed: Counter::default(),
+            held: Counter::default(),
+            drops: std::array::from_fn(|_| Counter::default()),
+            port_received: zeroes(ports),
+            port_sent: zeroes(ports),
+            servers: zeroes(servers),
+            connections: Counter::default(),
+            opened: Counter::default(),
+            turns: Counter::default(),
+            busy_turns: Counter::default(),
+            busy_cycles: Counter::default(),
+            total_cycles: Counter::default(),
+            epoch: Counter::default(),
+        }
+    }
+
+    /// Counts one packet that ended here.
+    #[inline]
+    pub fn count_drop(&self, reason: DropReason) {
+        self.drops[reason as usize].add(1);
+    }
+
+    /// Counts packets received from `port`.
+    #[inline]
+    pub fn receive(&self, port: PortId, packets: u64) {
+        self.received.add(packets);
+        self.port_received[usize::from(port.0)].add(packets);
+    }
+
+    /// All drops together.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(Counter::get).sum()
+    }
+
+    /// Whether every packet is accounted for: what came in or was made here has been sent, dropped, consumed,
+    /// handed over, or is held.
+    #[must_use]
+    pub fn conserves(&self) -> bool {
+        self.received.get() + self.taken_over.get() + self.made.get()
+            == self.sent.get() + self.dropped() + self.consumed.get() + self.handed_over.get() + self.held.get()
+    }
+}

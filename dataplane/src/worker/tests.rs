@@ -1,0 +1,1 @@
+//! Tests of the whole pipeline over in-memory ports.

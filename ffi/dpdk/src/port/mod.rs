@@ -1,0 +1,479 @@
+//! Ethernet ports. `control` configures and starts them and reads their statistics; each worker gets queues.
+//!
+//! What a driver lacks is done without, where the gateway can: fewer queues or descriptors than asked, no
+//! promiscuous mode, no checksum check, no RSS. What was granted can be read back. An MTU that the device or the
+//! buffers cannot carry is refused: frames would be lost in silence.
+
+mod plan;
+mod queue;
+
+pub use plan::{DescriptorLimits, PortInfo};
+pub use queue::{RxQueue, TxQueue};
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char};
+use std::marker::PhantomData;
+use std::mem::zeroed;
+use std::sync::Arc;
+
+use dpdk_sys as sys;
+use thiserror::Error;
+
+use crate::{DeviceId, Eal, Mempool, errno_text, log, text_of};
+
+/// The length of an RSS key, bytes.
+pub const RSS_KEY_LEN: usize = sys::TG_RSS_KEY_LEN as usize;
+
+const ENOTSUP: i32 = 95;
+
+/// What to ask of a port. Values beyond the device's limits are lowered to them, except the MTU.
+#[derive(Clone, Debug)]
+pub struct PortOptions {
+    /// Receive queues, at least 1.
+    pub rx_queues: u16,
+    /// Transmit queues, at least 1.
+    pub tx_queues: u16,
+    /// Descriptors of each receive queue.
+    pub rx_descriptors: u16,
+    /// Descriptors of each transmit queue.
+    pub tx_descriptors: u16,
+    /// The MTU, without Ethernet header, in bytes. None leaves the device's own.
+    pub mtu: Option<u16>,
+    /// Where received frames go.
+    pub mempool: Mempool,
+    /// Whether the device is to check IPv4, TCP and UDP checksums, where it can.
+    pub checksum: bool,
+    /// Whether to receive frames to other MAC addresses as well.
+    pub promiscuous: bool,
+    /// Spread IPv4 TCP and UDP over the queues by a Toeplitz hash with this key, where the device can.
+    pub rss_key: Option<[u8; RSS_KEY_LEN]>,
+}
+
+impl PortOptions {
+    /// One queue each way, 512 descriptors, the device's own MTU, checksums checked, not promiscuous, no RSS.
+    #[must_use]
+    pub fn new(mempool: Mempool) -> PortOptions {
+        PortOptions {
+            rx_queues: 1,
+            tx_queues: 1,
+            rx_descriptors: 512,
+            tx_descriptors: 512,
+            mtu: None,
+            mempool,
+            checksum: true,
+            promiscuous: false,
+            rss_key: None,
+        }
+    }
+}
+
+/// Why a port does not work.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum PortError {
+    /// Another [`Port`] has the device.
+    #[error("device {device} is in use by another port: name each device once")]
+    InUse {
+        /// The device.
+        device: String,
+    },
+    /// The device cannot carry frames of this size.
+    #[error("device {device}: MTU {wanted} is not possible: it takes {min} to {max}")]
+    Mtu {
+        /// The device.
+        device: String,
+        /// What was asked for.
+        wanted: u16,
+        /// The smallest possible.
+        min: u16,
+        /// The largest possible.
+        max: u16,
+    },
+    /// The mempool's buffers cannot carry frames of this size.
+    #[error(
+        "device {device}: MTU {mtu} needs buffers of {needed} bytes, the mempool's have {have}, and its driver \
+         cannot spread a frame over several: raise the buffer size or lower the MTU"
+    )]
+    Buffer {
+        /// The device.
+        device: String,
+        /// The MTU.
+        mtu: u16,
+        /// The buffer size that is needed, headroom included.
+        needed: u32,
+        /// The buffer size that is there.
+        have: u16,
+    },
+    /// Queues are still out; they end with their workers.
+    #[error("device {device}: cannot stop while workers hold its queues")]
+    QueuesHeld {
+        /// The device.
+        device: String,
+    },
+    /// The driver refuses.
+    #[error("device {device}: cannot {step}: {reason}")]
+    Driver {
+        /// The device.
+        device: String,
+        /// What was tried.
+        step: String,
+        /// What the driver said.
+        reason: String,
+    },
+}
+
+/// What a device counted since it started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortStats {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Frames lost because the receive queue was full.
+    pub rx_missed: u64,
+    /// Frames received damaged.
+    pub rx_errors: u64,
+    /// Frames that could not be sent.
+    pub tx_errors: u64,
+    /// Times that the mempool was empty.
+    pub rx_no_mbuf: u64,
+}
+
+/// The state of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Link {
+    /// Whether it is up.
+    pub up: bool,
+    /// Mbit/s; 0 when the device does not know.
+    pub speed: u32,
+}
+
+/// A configured Ethernet port. Stops, closes and detaches its device when it and all its queues are gone.
+/// One thread at a time.
+#[derive(Debug)]
+pub struct Port {
+    shared: Arc<Shared>,
+    info: PortInfo,
+    plan: plan::Plan,
+    promiscuous: bool,
+    _one_thread: PhantomData<Cell<()>>,
+}
+
+/// What keeps the device alive, held by the port and by each of its queues.
+#[derive(Debug)]
+struct Shared {
+    id: DeviceId,
+    eal: Eal,
+    /// Where the driver allocates.
+    _mempool: Mempool,
+}
+
+impl Port {
+    /// Configures an attached device and sets up its queues. It does not receive before [`Port::start`].
+    ///
+    /// # Errors
+    /// Why the device cannot be used as asked.
+    pub fn configure(eal: &Eal, id: DeviceId, options: &PortOptions) -> Result<Port, PortError> {
+        let alone = eal.control();
+        let info = PortInfo::read(id)?;
+        let plan = plan::Plan::new(&info, options)?;
+        if !eal.claim(id) {
+            return Err(PortError::InUse { device: info.device });
+        }
+        // From here on dropping this gives the device back.
+        let shared = Arc::new(Shared {
+            id,
+            eal: eal.clone(),
+            _mempool: options.mempool.clone(),
+        });
+        let mut port = Port {
+            shared,
+            info,
+            plan,
+            promiscuous: false,
+            _one_thread: PhantomData,
+        };
+        let set_up = port.set_up(options);
+        drop(alone);
+        set_up.map(|()| port)
+    }
+
+    fn set_up(&mut self, options: &PortOptions) -> Result<(), PortError> {
+        let setup = self.plan.setup(options);
+        let mut step: *const c_char = c"configure".as_ptr();
+        log::forget();
+        // SAFETY: the port is ours alone; `setup` names a valid pool, which `Shared` keeps.
+        let code = unsafe { sys::tg_port_configure(self.number(), &raw const setup, &raw mut step) };
+        if code != 0 {
+            // SAFETY: the shim sets it to string constants.
+            let step = unsafe { CStr::from_ptr(step) }.to_string_lossy().into_owned();
+            return Err(self.refused(&step, code));
+        }
+        if let Some(mtu) = options.mtu {
+            self.set_mtu(mtu)?;
+        }
+        if options.promiscuous {
+            // SAFETY: the port is configured.
+            self.promiscuous = unsafe { sys::tg_port_promiscuous(self.number()) } == 0;
+        }
+        Ok(())
+    }
+
+    /// Starts the port and hands out its queues, receive and transmit, in order.
+    ///
+    /// # Errors
+    /// The driver's reason; [`PortError::QueuesHeld`] when it is started already.
+    pub fn start(&mut self) -> Result<(Vec<RxQueue>, Vec<TxQueue>), PortError> {
+        self.none_held()?;
+        let _alone = self.shared.eal.control();
+        log::forget();
+        // SAFETY: the port is configured and no queue of it is out.
+        let code = unsafe { sys::tg_port_start(self.number()) };
+        if code != 0 {
+            return Err(self.refused("start", code));
+        }
+        let receive = (0..self.plan.rx_queues)
+            .map(|queue| RxQueue::new(&self.shared, queue))
+            .collect();
+        let transmit = (0..self.plan.tx_queues)
+            .map(|queue| TxQueue::new(&self.shared, queue))
+            .collect();
+        Ok((receive, transmit))
+    }
+
+    /// Stops the port, whose queues must be gone. It can be started again.
+    ///
+    /// # Errors
+    /// [`PortError::QueuesHeld`], or the driver's reason.
+    pub fn stop(&mut self) -> Result<(), PortError> {
+        self.none_held()?;
+        let _alone = self.shared.eal.control();
+        log::forget();
+        // SAFETY: no queue is out, so nobody receives or sends.
+        match unsafe { sys::tg_port_stop(self.number()) } {
+            0 => Ok(()),
+            code => Err(self.refused("stop", code)),
+        }
+    }
+
+    fn none_held(&self) -> Result<(), PortError> {
+        // Only queues hold a second reference, and nobody but this port makes them.
+        if Arc::strong_count(&self.shared) > 1 {
+            return Err(PortError::QueuesHeld {
+                device: self.info.device.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    fn number(&self) -> u16 {
+        self.shared.id.0
+    }
+
+    /// With the driver's own words, which are those since `log::forget`.
+    fn refused(&self, step: &str, code: i32) -> PortError {
+        let said = log::explanation();
+        let reason = if said.is_empty() { errno_text(code) } else { said };
+        PortError::Driver {
+            device: self.info.device.clone(),
+            step: step.to_owned(),
+            reason,
+        }
+    }
+
+    fn check(&self, step: &str, code: i32) -> Result<(), PortError> {
+        if code < 0 {
+            Err(failed(&self.info.device, step, code))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The device's number.
+    #[must_use]
+    pub fn id(&self) -> DeviceId {
+        self.shared.id
+    }
+
+    /// What the device is and can do.
+    #[must_use]
+    pub fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    /// The driver's name, such as `net_tap`.
+    #[must_use]
+    pub fn driver_name(&self) -> &str {
+        &self.info.driver
+    }
+
+    /// How many receive queues were granted.
+    #[must_use]
+    pub fn rx_queues(&self) -> u16 {
+        self.plan.rx_queues
+    }
+
+    /// How many transmit queues were granted.
+    #[must_use]
+    pub fn tx_queues(&self) -> u16 {
+        self.plan.tx_queues
+    }
+
+    /// Whether promiscuous mode was asked for and granted.
+    #[must_use]
+    pub fn promiscuous(&self) -> bool {
+        self.promiscuous
+    }
+
+    /// Whether the device spreads TCP and UDP over IPv4 by our key.
+    #[must_use]
+    pub fn rss(&self) -> bool {
+        self.plan.rss
+    }
+
+    /// The MAC address, in the order of the wire.
+    ///
+    /// # Errors
+    /// The driver's reason.
+    pub fn mac(&self) -> Result<[u8; 6], PortError> {
+        let mut mac = [0; 6];
+        // SAFETY: the port is ours; there is room for 6 bytes.
+        let code = unsafe { sys::tg_port_mac(self.number(), mac.as_mut_ptr()) };
+        self.check("read the MAC address", code).map(|()| mac)
+    }
+
+    /// Changes the MAC address.
+    ///
+    /// # Errors
+    /// The driver's reason; many virtual drivers cannot.
+    pub fn set_mac(&self, mac: [u8; 6]) -> Result<(), PortError> {
+        // SAFETY: the port is ours; 6 bytes are read.
+        let code = unsafe { sys::tg_port_set_mac(self.number(), mac.as_ptr()) };
+        self.check("set the MAC address", code)
+    }
+
+    /// The MTU, bytes without Ethernet header.
+    ///
+    /// # Errors
+    /// The driver's reason.
+    pub fn mtu(&self) -> Result<u16, PortError> {
+        let mut mtu = 0;
+        // SAFETY: the port is ours; `mtu` is a place for one number.
+        let code = unsafe { sys::tg_port_mtu(self.number(), &raw mut mtu) };
+        self.check("read the MTU", code).map(|()| mtu)
+    }
+
+    /// Tells the device its MTU. A driver without this notion took it when it was configured.
+    fn set_mtu(&self, mtu: u16) -> Result<(), PortError> {
+        // SAFETY: the port is ours and not started.
+        match unsafe { sys::tg_port_set_mtu(self.number(), mtu) } {
+            code if code == 0 || code == -ENOTSUP => Ok(()),
+            code => Err(self.refused(&format!("set the MTU to {mtu}"), code)),
+        }
+    }
+
+    /// The state of the link, now.
+    ///
+    /// # Errors
+    /// The driver's reason.
+    pub fn link(&self) -> Result<Link, PortError> {
+        let mut speed = 0;
+        // SAFETY: the port is ours; `speed` is a place for one number.
+        let code = unsafe { sys::tg_port_link(self.number(), &raw mut speed) };
+        self.check("read the link state", code)
+            .map(|()| Link { up: code == 1, speed })
+    }
+
+    /// Whether the link is up; false when the driver cannot say.
+    #[must_use]
+    pub fn link_up(&self) -> bool {
+        self.link().is_ok_and(|link| link.up)
+    }
+
+    /// The device's counters.
+    ///
+    /// # Errors
+    /// The driver's reason.
+    pub fn stats(&self) -> Result<PortStats, PortError> {
+        // SAFETY: all zeros is a valid value of a struct of numbers.
+        let mut raw: sys::tg_port_stats = unsafe { zeroed() };
+        // SAFETY: the port is ours; `raw` is a place for the struct.
+        let code = unsafe { sys::tg_port_stats(self.number(), &raw mut raw) };
+        self.check("read statistics", code).map(|()| PortStats {
+            rx_packets: raw.rx_packets,
+            tx_packets: raw.tx_packets,
+            rx_bytes: raw.rx_bytes,
+            tx_bytes: raw.tx_bytes,
+            rx_missed: raw.rx_missed,
+            rx_errors: raw.rx_errors,
+            tx_errors: raw.tx_errors,
+            rx_no_mbuf: raw.rx_no_mbuf,
+        })
+    }
+
+    /// All of the driver's counters, by its own names.
+    ///
+    /// # Errors
+    /// The driver's reason.
+    pub fn xstats(&self) -> Result<Vec<(String, u64)>, PortError> {
+        let mut entries: Vec<sys::tg_xstat> = Vec::new();
+        loop {
+            let room = entries.len();
+            // SAFETY: the port is ours; there are `room` entries.
+            let code = unsafe { sys::tg_port_xstats(self.number(), entries.as_mut_ptr(), room as u32) };
+            self.check("read extended statistics", code)?;
+            let count = usize::try_from(code).unwrap_or(0);
+            if count <= room {
+                entries.truncate(count);
+                return Ok(entries.iter().map(|e| (text_of(&e.name), e.value)).collect());
+            }
+            // SAFETY: all zeros is a valid value of a struct of numbers.
+            entries.resize_with(count, || unsafe { zeroed() });
+        }
+    }
+
+    /// Changes the key of the Toeplitz hash.
+    ///
+    /// # Errors
+    /// The driver's reason; many virtual drivers cannot.
+    pub fn set_rss_key(&self, key: &[u8; RSS_KEY_LEN]) -> Result<(), PortError> {
+        let (key, features) = (key.as_ptr(), plan::RSS & self.info.features);
+        // SAFETY: the port is ours; the key is as long as said.
+        let code = unsafe { sys::tg_port_set_rss_key(self.number(), key, RSS_KEY_LEN as u8, features) };
+        self.check("set the RSS key", code)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let alone = self.eal.control();
+        // SAFETY: the port and all its queues are gone, so nobody receives or sends. Stopping a stopped port
+        // does nothing; a device that does not close cleanly is left to EAL.
+        unsafe {
+            let _ = sys::tg_port_stop(self.id.0);
+            let _ = sys::tg_port_remove(self.id.0);
+        }
+        drop(alone);
+        self.eal.release(self.id);
+    }
+}
+
+fn failed(device: &str, step: &str, code: i32) -> PortError {
+    PortError::Driver {
+        device: device.to_owned(),
+        step: step.to_owned(),
+        reason: errno_text(code),
+    }
+}
+
+/// The Toeplitz hash that a device with this key computes: over source address, destination address, and source
+/// port << 16 | destination port for the 4-tuple of IPv4, all in host order. At most 9 words.
+#[must_use]
+pub fn soft_rss(words: &[u32], key: &[u8; RSS_KEY_LEN]) -> u32 {
+    let count = words.len().min(RSS_KEY_LEN / 4 - 1);
+    // SAFETY: `count` words are read, and one word of the key more than that.
+    unsafe { sys::tg_softrss(words.as_ptr(), count as u32, key.as_ptr()) }
+}

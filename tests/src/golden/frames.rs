@@ -1,0 +1,241 @@
+//! The packets that the recorder sent, and what the frames that come back are.
+
+use super::gateway::{Injected, Port, Sent};
+use super::rig;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// TCP flags.
+pub(super) const FIN: u8 = 1;
+pub(super) const SYN: u8 = 2;
+pub(super) const RST: u8 = 4;
+pub(super) const PSH: u8 = 8;
+pub(super) const ACK: u8 = 16;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP: u8 = 1;
+
+fn sum(bytes: &[u8], start: u32) -> u32 {
+    bytes.chunks(2).fold(start, |sum, pair| {
+        sum + u32::from(pair[0]) * 256 + u32::from(*pair.get(1).unwrap_or(&0))
+    })
+}
+
+fn fold(sum: u32) -> [u8; 2] {
+    let once = (sum & 0xffff) + (sum >> 16);
+    let twice = (once & 0xffff) + (once >> 16);
+    (!(twice as u16)).to_be_bytes()
+}
+
+/// An IPv4 packet: TTL 64, identification 0, don't-fragment.
+fn ipv4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let [high, low] = (20 + payload.len() as u16).to_be_bytes();
+    let mut packet = vec![0x45, 0, high, low, 0, 0, 0x40, 0, 64, protocol, 0, 0];
+    packet.extend(src.octets());
+    packet.extend(dst.octets());
+    let checksum = fold(sum(&packet, 0));
+    packet[10..12].copy_from_slice(&checksum);
+    packet.extend(payload);
+    packet
+}
+
+fn with_checksum(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, at: usize, mut segment: Vec<u8>) -> Vec<u8> {
+    let pseudo = sum(
+        &dst.octets(),
+        sum(&src.octets(), u32::from(protocol) + segment.len() as u32),
+    );
+    let checksum = fold(sum(&segment, pseudo));
+    segment[at..at + 2].copy_from_slice(&checksum);
+    ipv4(src, dst, protocol, &segment)
+}
+
+/// A TCP segment without data or options, window 64240.
+pub(super) fn tcp(src: SocketAddrV4, dst: SocketAddrV4, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
+    let mut segment = Vec::with_capacity(20);
+    segment.extend(src.port().to_be_bytes());
+    segment.extend(dst.port().to_be_bytes());
+    segment.extend(seq.to_be_bytes());
+    segment.extend(ack.to_be_bytes());
+    segment.extend([5 << 4, flags]);
+    segment.extend(64240u16.to_be_bytes());
+    segment.extend([0; 4]);
+    with_checksum(*src.ip(), *dst.ip(), TCP, 16, segment)
+}
+
+/// A UDP datagram.
+pub(super) fn udp(src: SocketAddrV4, dst: SocketAddrV4, data: &[u8]) -> Vec<u8> {
+    let mut segment = Vec::with_capacity(8 + data.len());
+    segment.extend(src.port().to_be_bytes());
+    segment.extend(dst.port().to_be_bytes());
+    segment.extend((8 + data.len() as u16).to_be_bytes());
+    segment.extend([0; 2]);
+    segment.extend(data);
+    with_checksum(*src.ip(), *dst.ip(), UDP, 6, segment)
+}
+
+/// The frame that carries a layer-3 packet to the gateway.
+pub(super) fn frame(port: Port, packet: &[u8]) -> Vec<u8> {
+    let (to, from) = rig::macs(port);
+    let ethertype = if packet.first().is_some_and(|byte| byte >> 4 == 6) {
+        [0x86, 0xdd]
+    } else {
+        [8, 0]
+    };
+    [&to[..], &from[..], &ethertype[..], packet].concat()
+}
+
+/// The layer-3 packet of a frame, without padding; `None` for what is not IP.
+pub(super) fn packet(frame: &[u8]) -> Option<&[u8]> {
+    let packet = frame.get(14..)?;
+    let length = match frame[12..14] {
+        [8, 0] => usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?])),
+        [0x86, 0xdd] => 40 + usize::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?])),
+        _ => return None,
+    };
+    packet.get(..length)
+}
+
+/// Whom a frame was sent to: `rsN`, `router`, or the MAC.
+pub(super) fn receiver(frame: &[u8]) -> String {
+    let mac = frame.get(..6).unwrap_or_default();
+    if mac == rig::ROUTER_MAC {
+        return "router".to_owned();
+    }
+    rig::server_of_mac(mac).unwrap_or_else(|| {
+        mac.iter()
+            .map(|b| format!("{b:02x}"))
+            .collect::<Vec<_>>()
+            .join(":")
+    })
+}
+
+/// Where a packet went, in the words of the recordings. In DR the frame must carry the packet as it came, apart
+/// from the TTL.
+pub(super) fn went(injected: &[Injected], sources: &[Vec<u8>], dr: bool) -> String {
+    let mut servers = Vec::new();
+    let mut back = Vec::new();
+    for (injected, source) in injected.iter().zip(sources) {
+        for Sent { port, frame } in &injected.sent {
+            let Some(packet) = packet(frame) else { continue };
+            match port {
+                Port::Lan => {
+                    let mangled = if dr && !same_but_ttl(source, packet) {
+                        "(altered)"
+                    } else {
+                        ""
+                    };
+                    servers.push(receiver(frame) + mangled);
+                }
+                Port::Wan => back.push(answer(packet)),
+            }
+        }
+    }
+    for list in [&mut servers, &mut back] {
+        list.sort();
+        list.dedup();
+    }
+    let all = [servers, back].concat();
+    if all.is_empty() {
+        "drop".to_owned()
+    } else {
+        all.join("+")
+    }
+}
+
+fn answer(packet: &[u8]) -> String {
+    let header = usize::from(packet[0] & 15) * 4;
+    match (packet[0] >> 4, packet.get(9), packet.get(header..)) {
+        (4, Some(&ICMP), Some([kind, code, ..])) => format!("icmp:{kind}/{code}"),
+        (4, Some(&TCP), Some(segment)) if segment.get(13).is_some_and(|flags| flags & RST != 0) => {
+            "rst".to_owned()
+        }
+        (4, Some(&TCP), _) => "reply:TCP".to_owned(),
+        (4, Some(&UDP), _) => "reply:UDP".to_owned(),
+        _ => "reply:?".to_owned(),
+    }
+}
+
+/// Whether a forwarded packet is the one that came, one hop on, with a right header checksum.
+pub(super) fn same_but_ttl(came: &[u8], went: &[u8]) -> bool {
+    let mut expected = came.to_vec();
+    if expected.len() < 20 || expected[8] == 0 {
+        return false;
+    }
+    expected[8] -= 1;
+    let header = usize::from(expected[0] & 15) * 4;
+    expected[10..12].fill(0);
+    let checksum = fold(sum(expected.get(..header).unwrap_or_default(), 0));
+    expected[10..12].copy_from_slice(&checksum);
+    expected == went
+}
+
+/// The bytes as the flow recordings write them. What a sender chooses at random is masked: the identification, and
+/// with it the header checksum, of ICMP messages.
+pub(super) fn masked_hex(packet: &[u8]) -> String {
+    let mut packet = packet.to_vec();
+    if packet.len() >= 20 && packet[0] >> 4 == 4 && packet[9] == ICMP {
+        packet[4..6].fill(0);
+        packet[10..12].fill(0);
+    }
+    packet
+        .iter()
+        .fold(String::with_capacity(2 * packet.len()), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+/// Bytes from hexadecimal.
+pub(super) fn unhex(text: &str) -> Result<Vec<u8>, String> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        std::str::from_utf8(pair)
+            .ok()
+            .and_then(|p| u8::from_str_radix(p, 16).ok())
+    };
+    match digits.map(byte).collect::<Option<Vec<u8>>>() {
+        Some(bytes) if text.len().is_multiple_of(2) => Ok(bytes),
+        _ => Err(format!("not whole bytes in hexadecimal: {text}")),
+    }
+}
+
+/// Source endpoint and destination MAC's server of the first TCP or UDP packet sent to a server.
+pub(super) fn source_towards_server(injected: &Injected) -> Option<SocketAddrV4> {
+    let frame = injected.sent.iter().find(|sent| sent.port == Port::Lan)?;
+    let packet = packet(&frame.frame)?;
+    let header = usize::from(packet[0] & 15) * 4;
+    let [a, b, c, d] = packet.get(12..16)?.try_into().ok()?;
+    let port = packet.get(header..header + 2)?;
+    Some(SocketAddrV4::new(
+        Ipv4Addr::new(a, b, c, d),
+        u16::from_be_bytes([port[0], port[1]]),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_those_of_the_recorder() {
+        let (client, vip) = ("10.1.0.1:1024".parse().unwrap(), "10.0.0.100:53".parse().unwrap());
+        // From udp_flows.json, the same datagram on its way in and out.
+        let came = "4500002100004000401126670a0100010a00006404000035000da36768656c6c6f";
+        let went = "45000021000040003f1127670a0100010a00006404000035000da36768656c6c6f";
+        assert_eq!(masked_hex(&udp(client, vip, b"hello")), came);
+        assert!(same_but_ttl(&unhex(came).unwrap(), &unhex(went).unwrap()));
+        assert!(!same_but_ttl(&unhex(came).unwrap(), &unhex(came).unwrap()));
+        // From tcp_flows.json.
+        let vip = "10.0.0.100:80".parse().unwrap();
+        let ack = "45000028000040004006266b0a0100010a00006404000050000003e9000007d15010faf090740000";
+        assert_eq!(masked_hex(&tcp(client, vip, ACK, 1001, 2001)), ack);
+    }
+
+    #[test]
+    fn hexadecimal_must_be_whole_bytes() {
+        assert_eq!(unhex("0aff"), Ok(vec![10, 255]));
+        assert!(unhex("0af").is_err() && unhex("0g").is_err() && unhex("aabb...").is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! Verdicts, and the report that they add up to.
+
+use super::facts::Facts;
+use super::rules::{Expected, Rule};
+use super::unsupported::Row;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// What became of one scenario.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Passed,
+    /// As expected under these rules.
+    Deviating(BTreeSet<&'static str>),
+    Unsupported(&'static Row),
+    Failed(Vec<Failure>),
+}
+
+/// One thing that was not as expected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Failure {
+    /// Which event, from 0; `None` before the first and after the last.
+    pub(super) event: Option<usize>,
+    pub(super) op: String,
+    pub(super) expected: String,
+    pub(super) seen: String,
+}
+
+/// Collects what one scenario shows.
+pub(super) struct Check<'a> {
+    rules: &'a [Rule],
+    facts: &'a Facts,
+    event: Option<usize>,
+    op: String,
+    failures: Vec<Failure>,
+    reasons: BTreeSet<&'static str>,
+    skipped: Option<&'static Row>,
+    checks: usize,
+}
+
+impl<'a> Check<'a> {
+    pub(super) fn new(rules: &'a [Rule], facts: &'a Facts) -> Check<'a> {
+        Check {
+            rules,
+            facts,
+            event: None,
+            op: String::new(),
+            failures: Vec::new(),
+            reasons: BTreeSet::new(),
+            skipped: None,
+            checks: 0,
+        }
+    }
+
+    /// From here on it is about this event.
+    pub(super) fn at(&mut self, event: Option<usize>, op: &str) {
+        self.event = event;
+        op.clone_into(&mut self.op);
+    }
+
+    /// A part that is not compared.
+    pub(super) fn skip(&mut self, row: &'static Row) {
+        self.skipped = Some(row);
+    }
+
+    pub(super) fn fail(&mut self, expected: &str, seen: &str) {
+        let (expected, seen) = (expected.to_owned(), seen.to_owned());
+        self.failures.push(Failure {
+            event: self.event,
+            op: self.op.clone(),
+            expected,
+            seen,
+        });
+    }
+
+    /// Compares; a rule that changes the expectation is asked first.
+    pub(super) fn expect(&mut self, expected: Expected, seen: &Expected) {
+        // A setting that is taken shows nothing of what the gateway then does.
+        self.checks += usize::from(!matches!(expected, Expected::Setting(..)));
+        if expected == *seen {
+            return;
+        }
+        for rule in self.rules {
+            if let Some(changed) = (rule.change)(self.facts, &self.op, &expected)
+                && changed == *seen
+            {
+                self.reasons.insert(rule.reason);
+                return;
+            }
+        }
+        self.fail(&expected.to_string(), &seen.to_string());
+    }
+
+    pub(super) fn verdict(mut self) -> Verdict {
+        if self.checks == 0 && self.failures.is_empty() {
+            self.at(None, "");
+            self.fail("something to compare", "nothing");
+        }
+        if !self.failures.is_empty() {
+            Verdict::Failed(self.failures)
+        } else if let Some(row) = self.skipped {
+            Verdict::Unsupported(row)
+        } else if self.reasons.is_empty() {
+            Verdict::Passed
+        } else {
+            Verdict::Deviating(self.reasons)
+        }
+    }
+}
+
+/// All scenarios of a run.
+#[derive(Default, Debug)]
+pub struct Report {
+    passed: usize,
+    deviating: BTreeMap<&'static str, Vec<String>>,
+    deviated: usize,
+    unsupported: BTreeMap<(u8, &'static str), usize>,
+    failed: usize,
+    lines: Vec<String>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, file: &str, scenario: &str, verdict: Verdict) {
+        match verdict {
+            Verdict::Passed => self.passed += 1,
+            Verdict::Deviating(reasons) => {
+                self.deviated += 1;
+                for reason in reasons {
+                    self.deviating
+                        .entry(reason)
+                        .or_default()
+                        .push(format!("{file}: {scenario}"));
+                }
+            }
+            Verdict::Unsupported(row) => *self.unsupported.entry((row.issue, row.what)).or_default() += 1,
+            Verdict::Failed(failures) => {
+                self.failed += 1;
+                for failure in failures {
+                    let event = failure
+                        .event
+                        .map_or_else(|| "-".to_owned(), |event| event.to_string());
+                    self.lines.push(format!(
+                        "FAILED {file}: {scenario}: event {event} ({})\n  expected {}\n  seen     {}",
+                        failure.op, failure.expected, failure.seen
+                    ));
+                }
+            }
+        }
+    }
+
+    /// A folder or file that cannot be replayed at all.
+    pub(super) fn broken(&mut self, path: &Path, problem: &str) {
+        self.failed += 1;
+        self.lines.push(format!("FAILED {}: {problem}", path.display()));
+    }
+
+    /// Whether nothing failed and something was replayed.
+    #[must_use]
+    pub fn good(&self) -> bool {
+        self.failed == 0 && self.passed + self.deviated > 0
+    }
+
+    /// The last line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let unsupported: usize = self.unsupported.values().sum();
+        let (passed, deviating, failed) = (self.passed, self.deviated, self.failed);
+        format!("golden: {passed} passed, {deviating} deviating, {unsupported} unsupported, {failed} failed")
+    }
+
+    /// Every failure: where, what was expected, what was seen.
+    #[must_use]
+    pub fn failures(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Prints failures, deviations with their reasons, what is unsupported, and the summary.
+    pub fn print(&self) {
+        self.lines.iter().for_each(|line| println!("{line}"));
+        for (reason, scenarios) in &self.deviating {
+            println!("deviating, {} scenarios: {reason}", scenarios.len());
+        }
+        for ((issue, what), count) in &self.unsupported {
+            println!("unsupported until issue {issue}, {count} scenarios: {what}");
+        }
+        if self.failed == 0 && !self.good() {
+            println!("nothing was replayed");
+        }
+        println!("{}", self.summary());
+    }
+}

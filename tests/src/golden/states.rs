@@ -1,0 +1,206 @@
+//! State tables: each transition on a connection of its own, brought to its state by the recorded path.
+//!
+//! NAT's table is replayed through FULLNAT, which sees both directions just the same; the server answers the local
+//! address that it saw.
+
+use super::facts::Mode;
+use super::frames::{self, ACK, FIN, PSH, RST, SYN};
+use super::gateway::{Gateway, Port};
+use super::recording::{States, Transition};
+use super::report::Check;
+use super::rig;
+use super::rules::Expected;
+use super::sched;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+/// The server and the port, of the server and of the service.
+const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 168, 1, 11), 80);
+/// The first connection's source port.
+const FIRST_PORT: u16 = 2001;
+
+pub(super) fn replay(
+    scenario: &States,
+    gateway: &mut dyn Gateway,
+    check: &mut Check<'_>,
+) -> Result<(), String> {
+    let mode = match scenario.fwd.as_str() {
+        "dr" => Mode::Dr,
+        "nat" | "fullnat" => Mode::Fullnat,
+        other => return Err(format!("forwarding `{other}` is not known")),
+    };
+    sched::settings(gateway, scenario.sysctl.iter(), check);
+    let pool = if mode == Mode::Fullnat {
+        format!(" --local-addresses {}", rig::LOCAL_ADDRESSES)
+    } else {
+        String::new()
+    };
+    sched::command(gateway, &format!("-A -t {}:80 -s rr{pool}", rig::VIP))?;
+    sched::command(
+        gateway,
+        &format!("-a -t {}:80 -r {SERVER} {}", rig::VIP, mode.option()),
+    )?;
+    if let Some(line) = timeouts(&scenario.note) {
+        sched::command(gateway, &line)?;
+    }
+    for (number, event) in scenario.events.iter().enumerate() {
+        let flags = event.flags.as_deref().unwrap_or("?");
+        check.at(Some(number), &format!("{} {} {flags}", event.from, event.dir));
+        let port = u16::try_from(number)
+            .ok()
+            .and_then(|n| FIRST_PORT.checked_add(n))
+            .ok_or("too many events")?;
+        let mut connection = Connection {
+            gateway: &mut *gateway,
+            client: SocketAddrV4::new(rig::CLIENT, port),
+            local: None,
+        };
+        connection
+            .transition(scenario, event, check)
+            .map_err(|problem| format!("event {number}: {problem}"))?;
+    }
+    Ok(())
+}
+
+/// The recordings say only in words that `--set` came first.
+fn timeouts(note: &str) -> Option<String> {
+    let (_, values) = note.split_once("--set ")?;
+    let values: Vec<_> = values
+        .split_whitespace()
+        .take_while(|word| word.parse::<u32>().is_ok())
+        .collect();
+    (values.len() == 3).then(|| format!("--set {}", values.join(" ")))
+}
+
+struct Connection<'a> {
+    gateway: &'a mut dyn Gateway,
+    client: SocketAddrV4,
+    /// Whom the server answers: the source of the last packet that it got.
+    local: Option<SocketAddrV4>,
+}
+
+impl Connection<'_> {
+    fn transition(
+        &mut self,
+        scenario: &States,
+        event: &Transition,
+        check: &mut Check<'_>,
+    ) -> Result<(), String> {
+        if event.from != "NEW" {
+            let key = if event.seen_output {
+                format!("{}/seen", event.from)
+            } else {
+                event.from.clone()
+            };
+            let path = scenario
+                .paths
+                .get(&key)
+                .ok_or_else(|| format!("no path leads to {key}"))?;
+            for step in path {
+                let (direction, flags) = step
+                    .split_once(' ')
+                    .ok_or_else(|| format!("not a step: {step}"))?;
+                self.send(direction, flags)?;
+            }
+            if self.state().map(|(state, _)| state).as_ref() != Some(&event.from) {
+                let seen = Expected::State(self.state().map(|(state, left)| (state, left.as_secs())));
+                check.fail(
+                    &format!("{} after {}", event.from, path.join(", ")),
+                    &seen.to_string(),
+                );
+                return Ok(());
+            }
+        }
+        self.send(&event.dir, event.flags.as_deref().ok_or("no flags")?)?;
+        let timeout = event
+            .timeout
+            .or(event.shown.map(|shown| shown + 1))
+            .unwrap_or_default();
+        let expected = event.to.clone().map(|to| (to, timeout));
+        let seen = self.state().map(|(state, left)| (state, rounded(left, timeout)));
+        check.expect(Expected::State(expected), &Expected::State(seen));
+        Ok(())
+    }
+
+    fn send(&mut self, direction: &str, flags: &str) -> Result<(), String> {
+        let flags = flag_bits(flags)?;
+        if direction == "in" {
+            let service = SocketAddrV4::new(rig::VIP, SERVER.port());
+            let packet = frames::tcp(self.client, service, flags, 1000, 2000);
+            let injected = self.gateway.inject(Port::Wan, &frames::frame(Port::Wan, &packet));
+            self.local = frames::source_towards_server(&injected).or(self.local);
+        } else {
+            let local = self
+                .local
+                .ok_or("no packet has reached the server, so it cannot answer")?;
+            let packet = frames::tcp(SERVER, local, flags, 2000, 1001);
+            self.gateway.inject(Port::Lan, &frames::frame(Port::Lan, &packet));
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Option<(String, Duration)> {
+        let client = self.client.into();
+        let found = self
+            .gateway
+            .connections()
+            .into_iter()
+            .find(|connection| connection.client == client)?;
+        Some((found.state, found.remaining))
+    }
+}
+
+/// Whole seconds left, as those that it was armed with when not more than one has passed.
+fn rounded(left: Duration, timeout: u64) -> u64 {
+    let armed = Duration::from_secs(timeout);
+    if left <= armed && left + Duration::from_secs(1) >= armed {
+        timeout
+    } else {
+        left.as_secs()
+    }
+}
+
+fn flag_bits(name: &str) -> Result<u8, String> {
+    if name == "-" {
+        return Ok(0);
+    }
+    name.chars().try_fold(0, |bits, letter| match letter {
+        'S' => Ok(bits | SYN),
+        'A' => Ok(bits | ACK),
+        'F' => Ok(bits | FIN),
+        'R' => Ok(bits | RST),
+        'P' => Ok(bits | PSH),
+        _ => Err(format!("flags `{name}` are not known")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_note_may_name_timeouts() {
+        assert_eq!(
+            timeouts("after --set 100 20 30").as_deref(),
+            Some("--set 100 20 30")
+        );
+        assert_eq!(timeouts("secure_tcp=3: the denial-of-service table"), None);
+        assert_eq!(timeouts("--set 1 2"), None);
+    }
+
+    #[test]
+    fn flags_by_letter() {
+        assert_eq!(
+            (flag_bits("SA"), flag_bits("-"), flag_bits("X").is_err()),
+            (Ok(SYN | ACK), Ok(0), true)
+        );
+    }
+
+    #[test]
+    fn a_second_may_have_passed() {
+        assert_eq!(rounded(Duration::from_millis(59_900), 60), 60);
+        assert_eq!(rounded(Duration::from_millis(60_100), 60), 60);
+        assert_eq!(rounded(Duration::from_secs(120), 60), 120);
+        assert_eq!(rounded(Duration::from_secs(10), 60), 10);
+    }
+}

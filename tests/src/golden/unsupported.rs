@@ -1,0 +1,91 @@
+//! What cannot be replayed yet, with the issue that closes it. A scenario is unsupported when a row covers it, by
+//! what it needs and never by its name; closing an issue deletes its rows.
+
+use super::facts::{Facts, Kind, Mode};
+
+/// A row of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// The issue that closes it.
+    pub(super) issue: u8,
+    /// What is missing.
+    pub(super) what: &'static str,
+    covers: fn(&Facts) -> bool,
+}
+
+/// The schedulers that exist.
+const SCHEDULERS: &[&str] = &["rr", "wrr"];
+/// Those of LVS: another name is a mistake, not something unsupported.
+const LVS_SCHEDULERS: &[&str] = &[
+    "rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh", "twos",
+];
+/// The settings that exist.
+const SYSCTLS: &[&str] = &["sloppy_tcp", "conn_reuse_mode", "expire_nodest_conn"];
+
+/// The commands that ipvsadm's parser has no counterpart for; none at all is `-L`.
+const OTHER_COMMANDS: &[&str] = &[
+    "-L",
+    "-l",
+    "-S",
+    "-R",
+    "-Z",
+    "-h",
+    "-v",
+    "--version",
+    "--start-daemon",
+    "--stop-daemon",
+];
+
+const fn row(issue: u8, what: &'static str, covers: fn(&Facts) -> bool) -> Row {
+    Row { issue, what, covers }
+}
+
+static TABLE: &[Row] = &[
+    row(8, "what ipvsadm prints", |f| f.kind == Kind::Text),
+    row(
+        8,
+        "ipvsadm commands that show, save, restore or zero, and the sync daemon's",
+        |f| {
+            f.kind == Kind::Errors
+                && (f.cmd.is_empty() || OTHER_COMMANDS.iter().any(|other| f.cmd.starts_with(other)))
+        },
+    ),
+    row(3, "IPv6", |f| f.ipv6),
+    row(3, "SCTP", |f| f.sctp),
+    row(3, "tunnels", |f| f.modes.contains(&Mode::Tun)),
+    // The state table of NAT is FULLNAT's too: it is replayed through FULLNAT.
+    row(3, "NAT on the wire", |f| {
+        f.modes.contains(&Mode::Nat) && f.kind != Kind::States
+    }),
+    row(3, "ICMP about connections", |f| f.icmp_in),
+    row(3, "fragments", |f| f.fragments_in),
+    row(
+        3,
+        "servers that are the gateway itself, and unreachable ones",
+        |f| f.local_server || f.shell.iter().any(|line| line.starts_with("ip ")),
+    ),
+    row(3, "settings of tunnels and ICMP", |f| {
+        ["pmtu_disc", "nat_icmp_send", "schedule_icmp"]
+            .iter()
+            .any(|name| f.sysctls.contains(*name))
+    }),
+    row(5, "persistence", |f| f.persistence || f.engine),
+    row(5, "firewall marks", |f| f.marks),
+    row(5, "schedulers other than rr and wrr", |f| {
+        let missing = |name: &String| !SCHEDULERS.contains(&&**name) && LVS_SCHEDULERS.contains(&&**name);
+        f.schedulers.iter().any(missing)
+    }),
+    row(5, "other settings of IPVS, the secure tables among them", |f| {
+        f.sysctls.iter().any(|name| !SYSCTLS.contains(&&**name))
+    }),
+];
+
+/// The row for views in the middle of a scenario: the rest of it is replayed, and may fail.
+pub(super) static VIEW: Row = row(8, "what ipvsadm shows in the middle of a scenario", |_| false);
+/// The row for the saved table after a command: the command itself is compared.
+pub(super) static SAVED: Row = row(8, "what ipvsadm saves after a command", |_| false);
+
+/// The row that covers a whole scenario.
+pub(super) fn whole(facts: &Facts) -> Option<&'static Row> {
+    TABLE.iter().find(|row| (row.covers)(facts))
+}
