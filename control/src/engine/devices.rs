@@ -16,18 +16,18 @@ const SPARE_BUFFERS: u32 = 4096;
 const CACHE: u32 = 256;
 
 /// An opened port.
-pub struct OpenPort {
+pub(super) struct OpenPort {
     /// The device.
-    pub port: Port,
+    pub(super) port: Port,
     /// What the packet path knows of it.
-    pub settings: PortSettings,
+    pub(super) settings: PortSettings,
 }
 
 /// The pool of packet buffers for all ports.
 ///
 /// # Errors
 /// Too little memory, with what to do.
-pub fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
+pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
     let queues = 2 * config.ports.len() as u32 * workers;
     let computed = (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * 2 * CACHE).next_power_of_two() - 1;
     let count = config.node.mbufs.unwrap_or(computed);
@@ -42,7 +42,7 @@ pub fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> 
 ///
 /// # Errors
 /// The device is missing, in use, or cannot do what is asked; with what to do.
-pub fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -> Result<OpenPort> {
+pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -> Result<OpenPort> {
     let place = || format!("{file}:{}: port {} ({})", port.place, port.name, port.device.argument());
     let id = eal.probe(port.device.argument()).with_context(place)?;
     let options = PortOptions {
@@ -74,7 +74,7 @@ fn made_up_mac(number: u16) -> MacAddr {
 
 /// Whether the frames of this device may come from a program on this machine, whose kernel leaves checksums to an
 /// offload that never runs.
-pub fn has_software_peer(device: &Device) -> bool {
+pub(super) fn has_software_peer(device: &Device) -> bool {
     const SOFTWARE: [&str; 4] = ["net_af_packet", "net_tap", "net_af_xdp", "net_virtio_user"];
     match device {
         Device::Pci(_) => false,
@@ -83,7 +83,7 @@ pub fn has_software_peer(device: &Device) -> bool {
 }
 
 /// A device as control sees it while workers use its queues.
-pub struct Watched(pub Mutex<Port>);
+pub(super) struct Watched(pub(super) Mutex<Port>);
 
 impl PortDevice for Watched {
     fn driver(&self) -> String {

@@ -6,7 +6,7 @@ use dataplane::worker::{BURST, Io, PacketBurst};
 use dpdk::{Checksum, Mbuf, Mempool, RxQueue, TxQueue};
 
 /// An mbuf of one segment.
-pub struct Frame(Mbuf);
+pub(super) struct Frame(Mbuf);
 
 impl Packet for Frame {
     #[inline]
@@ -52,7 +52,7 @@ fn status(checksum: Checksum) -> ChecksumStatus {
 }
 
 /// One worker's queues.
-pub struct DpdkIo {
+pub(super) struct DpdkIo {
     queues: Vec<(RxQueue, TxQueue)>,
     pool: Mempool,
 }
@@ -61,7 +61,7 @@ impl DpdkIo {
     /// Over the worker's queue pair of each port, in the order of port numbers; `pool` is where packets that the
     /// gateway makes come from.
     #[must_use]
-    pub fn new(queues: Vec<(RxQueue, TxQueue)>, pool: Mempool) -> DpdkIo {
+    pub(super) fn new(queues: Vec<(RxQueue, TxQueue)>, pool: Mempool) -> DpdkIo {
         DpdkIo { queues, pool }
     }
 }
@@ -76,7 +76,7 @@ impl Io for DpdkIo {
         for mut mbuf in arrived {
             // A frame over several buffers becomes one where it fits; where not, the parser finds it cut short.
             if mbuf.segments() > 1 {
-                mbuf.linearize();
+                let _ = mbuf.linearize();
             }
             burst.push(Frame(mbuf));
         }

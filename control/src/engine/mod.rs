@@ -5,7 +5,6 @@ mod devices;
 mod io;
 mod thread;
 
-use crate::api;
 use crate::config::{self, Config, Workers};
 use crate::gateway::{Gateway, PortDevice, WorkerHandle};
 use crate::model::Model;
@@ -17,27 +16,13 @@ use dpdk::{Eal, EalOptions, Hugepages, LogLevel};
 use io::DpdkIo;
 use parking_lot::Mutex;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use thread::WorkerThread;
 
-/// Runs the gateway until it is told to stop.
-///
-/// # Errors
-/// Why it does not start, with what to do.
-pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
-    let listeners = api::bind(&config)?;
-    let running = start(path, config)?;
-    tracing::info!(epoch = running.gateway.state().model.epoch(), "the gateway runs");
-    let served = api::serve(Arc::clone(&running.gateway), listeners);
-    running.stop();
-    served?;
-    Ok(ExitCode::SUCCESS)
-}
-
 /// A gateway whose workers turn.
-struct Running {
-    gateway: Arc<Gateway>,
+pub struct Running {
+    /// The way to it.
+    pub gateway: Arc<Gateway>,
     workers: Vec<WorkerThread>,
     /// Last, so that DPDK outlives everything that uses it.
     _eal: Eal,
@@ -45,7 +30,7 @@ struct Running {
 
 impl Running {
     /// Stops the workers; the devices close as the gateway goes.
-    fn stop(self) {
+    pub fn stop(self) {
         for worker in self.workers {
             worker.stop();
         }
@@ -53,7 +38,11 @@ impl Running {
     }
 }
 
-fn start(path: &Path, config: Config) -> Result<Running> {
+/// Starts DPDK, the ports and the worker.
+///
+/// # Errors
+/// Why it does not start, with what to do.
+pub fn start(path: &Path, config: Config) -> Result<Running> {
     let cpu = worker_cpu(&config)?;
     let eal = Eal::init(&eal_options(&config))?;
     tracing::info!(version = eal.version(), hugepages = eal.has_hugepages(), "DPDK runs");

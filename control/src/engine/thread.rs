@@ -18,7 +18,7 @@ const PATIENCE: u32 = 64;
 const REST: Duration = Duration::from_micros(50);
 
 /// A running worker.
-pub struct WorkerThread {
+pub(super) struct WorkerThread {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -28,7 +28,7 @@ pub struct WorkerThread {
 ///
 /// # Errors
 /// The CPU cannot be had, or memory is short.
-pub fn start<X: FlowIndex + 'static>(
+pub(super) fn start<X: FlowIndex + 'static>(
     number: u8,
     cpu: u16,
     idle: Idle,
@@ -104,7 +104,7 @@ fn turn_until<X: FlowIndex>(worker: &mut Worker<DpdkIo, X>, stop: &AtomicBool, i
 
 impl WorkerThread {
     /// Stops the worker after its present turn, and waits for it.
-    pub fn stop(self) {
+    pub(super) fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         if self.thread.join().is_err() {
             tracing::error!("a worker died of a panic");
