@@ -1,23 +1,29 @@
-//! Temporary.
-fn main() {
-    let path = std::path::PathBuf::from(std::env::args().nth(1).unwrap());
-    let config = tidegate::config::load(&path).unwrap();
-    let running = tidegate::engine::start(&path, config).unwrap();
-    let stats = running.gateway.workers()[0].stats.clone();
-    loop {
-        std::thread::sleep(std::time::Duration::from_secs(2));
-        let drops: Vec<_> = dataplane::drops::DropReason::ALL
-            .iter()
-            .filter(|r| stats.drops[**r as usize].get() > 0)
-            .map(|r| (r.label(), stats.drops[*r as usize].get()))
-            .collect();
-        println!(
-            "rx {} tx {} held {} conns {} {:?}",
-            stats.received.get(),
-            stats.sent.get(),
-            stats.held.get(),
-            stats.connections.get(),
-            drops
-        );
+//! The `tidegate` program.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [run, option, path] = &arguments[..] else {
+        return ExitCode::from(2);
+    };
+    if (run.as_str(), option.as_str()) != ("run", "--config") {
+        return ExitCode::from(2);
+    }
+    let config = match tidegate::config::load(Path::new(path)) {
+        Ok(config) => config,
+        Err(errors) => {
+            eprintln!("{errors}");
+            return ExitCode::from(2);
+        }
+    };
+    match tidegate::engine::run(Path::new(path), config) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(1)
+        }
     }
 }

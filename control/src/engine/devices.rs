@@ -2,11 +2,12 @@
 
 use crate::config::{self, Config, Device};
 use crate::gateway::{PortCounters, PortDevice};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use dataplane::packet::MacAddr;
 use dataplane::service::PortSettings;
 use dpdk::{Eal, Mempool, Port, PortOptions};
 use parking_lot::Mutex;
+use std::path::Path;
 
 /// Descriptors of each queue: bursts of a few milliseconds on a software port, and little memory.
 const DESCRIPTORS: u16 = 1024;
@@ -40,8 +41,17 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
         .unwrap_or(1500);
     // An Ethernet header with two VLAN tags and the frame check sequence come on top.
     let room = (largest + 26).next_multiple_of(64).max(2048) as u16;
-    Mempool::new(eal, "packets", count, CACHE, room + Mempool::HEADROOM, None)
-        .context("no memory for packet buffers; raise node.memory, or lower node.mbufs")
+    Mempool::new(eal, "packets", count, CACHE, room + Mempool::HEADROOM, None).with_context(|| {
+        let key = if eal.has_hugepages() {
+            "hugepages"
+        } else {
+            "memory"
+        };
+        format!(
+            "{}:{}: node.mbufs: no memory for {count} packet buffers; lower it, or raise node.{key}",
+            config.file, config.node.place
+        )
+    })
 }
 
 /// Opens one port of the configuration.
@@ -49,14 +59,12 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
 /// # Errors
 /// The device is missing, in use, or cannot do what is asked; with what to do.
 pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -> Result<OpenPort> {
-    let place = || {
-        format!(
-            "{file}:{}: port {} ({})",
-            port.place,
-            port.name,
-            port.device.argument()
-        )
-    };
+    let place = || format!("{file}:{}: port {}", port.place, port.name);
+    if let Device::Pci(address) = &port.device
+        && let Some(obstacle) = pci_obstacle(Path::new("/sys/bus/pci/devices"), address)
+    {
+        bail!("{}: {obstacle}", place());
+    }
     let id = eal.probe(port.device.argument()).with_context(place)?;
     let options = PortOptions {
         rx_descriptors: DESCRIPTORS,
@@ -69,6 +77,13 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
         device.set_mac(mac).with_context(place)?;
     }
     let mac = MacAddr(device.mac().with_context(place)?);
+    tracing::info!(
+        port = port.name,
+        driver = device.driver_name(),
+        %mac,
+        link_up = device.link_up(),
+        "port is open"
+    );
     let settings = PortSettings {
         mac: if mac == MacAddr::default() {
             made_up_mac(id.number())
@@ -87,6 +102,26 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
     Ok(OpenPort {
         port: device,
         settings,
+    })
+}
+
+/// Why DPDK cannot have a PCI device: it would only say that there is none. `devices` is the kernel's list.
+fn pci_obstacle(devices: &Path, address: &str) -> Option<String> {
+    /// Drivers that hand a device over to DPDK, or share it with the kernel as Mellanox's does.
+    const FIT: [&str; 4] = ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core"];
+    let device = devices.join(address);
+    if !device.exists() {
+        return Some(format!(
+            "there is no PCI device {address}; `lspci -D` lists those there are"
+        ));
+    }
+    let remedy = format!("bind it to vfio-pci (dpdk-devbind.py -b vfio-pci {address})");
+    let Ok(driver) = std::fs::read_link(device.join("driver")) else {
+        return Some(format!("PCI device {address} has no driver; {remedy}"));
+    };
+    let driver = driver.file_name().unwrap_or_default().to_string_lossy();
+    (!FIT.contains(&driver.as_ref())).then(|| {
+        format!("PCI device {address} belongs to the kernel's driver {driver}; {remedy}, which takes it from the kernel")
     })
 }
 
@@ -130,5 +165,35 @@ impl PortDevice for Watched {
             transmit_errors: stats.tx_errors,
             no_buffer: stats.rx_no_mbuf,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_pci_device_that_dpdk_cannot_have_says_why() {
+        let folder = std::env::temp_dir().join(format!("tidegate-pci-{}", std::process::id()));
+        let device = folder.join("0000:03:00.0");
+        let obstacle = || pci_obstacle(&folder, "0000:03:00.0");
+        assert!(
+            obstacle()
+                .unwrap()
+                .contains("there is no PCI device 0000:03:00.0")
+        );
+        std::fs::create_dir_all(&device).unwrap();
+        assert!(obstacle().unwrap().contains("has no driver; bind it to vfio-pci"));
+        symlink("../../drivers/e1000e", device.join("driver")).unwrap();
+        let text = obstacle().unwrap();
+        assert!(
+            text.contains("driver e1000e") && text.contains("-b vfio-pci 0000:03:00.0"),
+            "{text}"
+        );
+        std::fs::remove_file(device.join("driver")).unwrap();
+        symlink("../../drivers/vfio-pci", device.join("driver")).unwrap();
+        assert_eq!(obstacle(), None);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

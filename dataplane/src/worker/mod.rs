@@ -190,6 +190,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(worker)
     }
 
+    /// Takes the connection table's memory from the system now, so that no packet waits for a page to be cleared.
+    pub fn touch(&mut self) {
+        self.table.touch();
+    }
+
     /// One round: everything that has arrived at the ports, up to a burst each, then what is due. `now` never
     /// goes back. Returns the packets received, so that the caller can rest when there are none.
     pub fn turn(&mut self, now: Tick) -> usize {

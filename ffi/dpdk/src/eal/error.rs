@@ -31,6 +31,17 @@ pub enum EalError {
         /// How many pages of 2 MB that is.
         pages: u32,
     },
+    /// A living process has the runtime folder of this prefix.
+    #[error(
+        "file prefix {prefix} is in use by {}: stop it, or choose another prefix",
+        EalError::owner_text(owner)
+    )]
+    PrefixInUse {
+        /// The prefix.
+        prefix: String,
+        /// What the owner wrote about itself: its process id.
+        owner: String,
+    },
     /// The kernel refused.
     #[error(
         "no permission: run as root, or give the program CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_SYS_ADMIN ({reason})"
