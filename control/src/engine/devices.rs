@@ -1,11 +1,13 @@
 //! The Ethernet ports of the configuration, opened.
 
+use super::peer;
 use crate::config::{self, Config, Device};
 use crate::gateway::{PortCounters, PortDevice};
 use anyhow::{Context, Result, bail};
 use dataplane::packet::MacAddr;
 use dataplane::service::PortSettings;
 use dpdk::{Eal, Mempool, Port, PortOptions};
+use nix::errno::Errno;
 use parking_lot::Mutex;
 use std::path::Path;
 
@@ -65,6 +67,14 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
     {
         bail!("{}: {obstacle}", place());
     }
+    if let Some(interface) = peer::interface(&port.device)
+        && nix::net::if_::if_nametoindex(interface) == Err(Errno::ENODEV)
+    {
+        bail!(
+            "{}: there is no interface `{interface}` in this network namespace; `ip link` lists those there are",
+            place()
+        );
+    }
     let id = eal.probe(port.device.argument()).with_context(place)?;
     let options = PortOptions {
         rx_descriptors: DESCRIPTORS,
@@ -77,13 +87,6 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
         device.set_mac(mac).with_context(place)?;
     }
     let mac = MacAddr(device.mac().with_context(place)?);
-    tracing::info!(
-        port = port.name,
-        driver = device.driver_name(),
-        %mac,
-        link_up = device.link_up(),
-        "port is open"
-    );
     let settings = PortSettings {
         mac: if mac == MacAddr::default() {
             made_up_mac(id.number())
@@ -103,6 +106,16 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
         port: device,
         settings,
     })
+}
+
+/// Logs what a port has become that has just started.
+pub(super) fn tell(port: &Port, name: &str) {
+    let mac = MacAddr(port.mac().unwrap_or_default());
+    let driver = port.driver_name();
+    tracing::info!(port = name, driver, %mac, "port is open");
+    if !port.link_up() {
+        tracing::warn!(port = name, "the link is down: nothing moves until it comes up");
+    }
 }
 
 /// Why DPDK cannot have a PCI device: it would only say that there is none. `devices` is the kernel's list.

@@ -1,7 +1,7 @@
 //! Whether the tables that the configuration asks for fit into this machine, before any of it is touched: the
 //! kernel promises more than it has, and would end the gateway in mid-start instead.
 
-use crate::config::{Config, Limits};
+use crate::config::{Config, Hugepages, Limits};
 use anyhow::{Result, bail};
 use std::fs;
 
@@ -15,13 +15,25 @@ const RESERVE: u64 = 128 << 20;
 pub(super) fn check(config: &Config) -> Result<()> {
     let available = available();
     let limits = &config.node.limits;
+    let dpdk = match config.node.hugepages {
+        Hugepages::Megabytes(_) => 0,
+        Hugepages::Auto | Hugepages::Off => u64::from(config.node.memory),
+    };
+    if (dpdk << 20) + RESERVE > available {
+        bail!(
+            "{}:{}: node.memory: {dpdk} MB do not fit: {} MB are free; lower it, or add memory",
+            config.file,
+            config.node.place,
+            available >> 20
+        );
+    }
     let parts = [
         ("connections", u64::from(limits.connections), PER_CONNECTION),
         ("services", u64::from(limits.services), PER_SERVICE),
         ("servers", u64::from(limits.servers), PER_SERVER),
         ("neighbours", u64::from(limits.neighbours), PER_NEIGHBOUR),
     ];
-    let total = needed(limits) + RESERVE;
+    let total = needed(limits) + (dpdk << 20) + RESERVE;
     if total <= available {
         return Ok(());
     }
@@ -36,7 +48,7 @@ pub(super) fn check(config: &Config) -> Result<()> {
         fits => format!("lower it to {fits}, or add memory"),
     };
     bail!(
-        "{}:{}: node.limits.{name}: the tables need {needed} MB, and {available} MB are free; {remedy}",
+        "{}:{}: node.limits.{name}: tables and packets need {needed} MB, and {available} MB are free; {remedy}",
         config.file,
         config.node.place
     )
@@ -82,7 +94,11 @@ mod tests {
     use dataplane::flow::{ConnectionTable, FlowHasher, TagIndex};
 
     fn config(limits: &str) -> Config {
-        let text = format!("node:\n  limits: {{ {limits} }}\nports: [{{ name: a, device: net_null0 }}]\n");
+        node(&format!("limits: {{ {limits} }}"))
+    }
+
+    fn node(key: &str) -> Config {
+        let text = format!("node:\n  {key}\nports: [{{ name: a, device: net_null0 }}]\n");
         crate::config::parse("gw.yaml", &text).unwrap()
     }
 
@@ -92,10 +108,15 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.starts_with("gw.yaml:2:3: node.limits.connections: the tables need 19"),
+            error.starts_with("gw.yaml:2:3: node.limits.connections: tables and packets need 19"),
             "{error}"
         );
         assert!(error.contains(" MB are free; lower it to "), "{error}");
+        let error = check(&node("memory: 1048576")).unwrap_err().to_string();
+        assert!(
+            error.starts_with("gw.yaml:2:3: node.memory: 1048576 MB do not fit: "),
+            "{error}"
+        );
         check(&config("connections: 1000, services: 10, servers: 10")).unwrap();
     }
 

@@ -119,7 +119,9 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let mut queues = Vec::new();
     let mut watched: Vec<Box<dyn PortDevice>> = Vec::new();
     for (OpenPort { mut port, .. }, named) in ports.into_iter().zip(&config.ports) {
-        let (receive, transmit) = port.start().with_context(|| format!("port {}", named.name))?;
+        let place = || format!("{}:{}: port {}", config.file, named.place, named.name);
+        let (receive, transmit) = port.start().with_context(place)?;
+        devices::tell(&port, &named.name);
         queues.extend(receive.into_iter().zip(transmit));
         watched.push(Box::new(Watched(Mutex::new(port))));
     }
@@ -177,6 +179,7 @@ fn at_key(config: &Config, error: EalError) -> anyhow::Error {
         EalError::NoHugepages { .. } => ".hugepages",
         EalError::PrefixInUse { .. } => ".file_prefix",
         EalError::Memory { .. } => ".memory",
+        EalError::Arguments { reason } if reason.contains("plugins") => ".drivers",
         EalError::Arguments { .. } if !config.node.eal.is_empty() => ".eal",
         _ => "",
     };
@@ -195,16 +198,20 @@ fn cleaner(options: &EalOptions, config: &Config) -> Option<Cleaner> {
 
 /// The CPU of the one worker that there is yet.
 fn worker_cpu(config: &Config) -> Result<u16> {
+    let may = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
+    let usable: Vec<u16> = (0..nix::sched::CpuSet::count())
+        .filter(|&cpu| may.is_set(cpu).unwrap_or(false))
+        .map(|cpu| cpu as u16)
+        .collect();
     match &config.node.workers {
-        Workers::Auto => {
-            // The last CPU that the process may use: the first ones are busy with everything else.
-            let may = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
-            let cpus = 0..nix::sched::CpuSet::count();
-            let last = cpus.rev().find(|&cpu| may.is_set(cpu).unwrap_or(false));
-            Ok(last.unwrap_or(0) as u16)
-        }
+        // The last one: the first ones are busy with everything else.
+        Workers::Auto => Ok(usable.last().copied().unwrap_or(0)),
         Workers::Cpus(cpus) => match cpus[..] {
-            [cpu] => Ok(cpu),
+            [cpu] if usable.contains(&cpu) => Ok(cpu),
+            [cpu] => bail!(
+                "{}.workers: there is no CPU {cpu} that this process may use; write one of {usable:?}",
+                place(config)
+            ),
             _ => bail!(
                 "{}.workers: several workers are not supported yet; write one CPU, such as [1]",
                 place(config)
@@ -252,6 +259,10 @@ fn eal_options(config: &Config) -> EalOptions {
 /// DPDK's log becomes ours.
 fn log(level: LogLevel, line: &str) {
     match level {
+        // Said at every start, and no reason to warn: the socket of today is there.
+        LogLevel::Warning if line.contains("No legacy callbacks") => {
+            tracing::debug!(target: "dpdk", "{line}");
+        }
         LogLevel::Error => tracing::error!(target: "dpdk", "{line}"),
         LogLevel::Warning => tracing::warn!(target: "dpdk", "{line}"),
         LogLevel::Info => tracing::info!(target: "dpdk", "{line}"),

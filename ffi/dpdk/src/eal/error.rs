@@ -134,6 +134,10 @@ fn remedy(device: &str, errno: i32, reason: &str) -> &'static str {
     if reason.contains("permission") || reason.contains("not permitted") || matches!(errno, EPERM | EACCES) {
         return "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW";
     }
+    // The driver does not tell why, and there is only one reason.
+    if reason.contains("could not open af_packet socket") {
+        return "no permission: run as root, or with CAP_NET_RAW";
+    }
     if reason.contains("failed to parse device") {
         return "check the driver's name, and that it is installed or loaded (-d)";
     }
