@@ -144,10 +144,15 @@ impl Model {
     }
 
     /// Frees the slots of deleted services and servers of which `connections(server slot)` tells none; returns
-    /// the server slots that are free now.
-    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<u32> {
+    /// the servers whose slots are free now, with these.
+    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<(ServerKey, u32)> {
         self.service_slots.reclaim(|_| true);
         self.server_slots.reclaim(|slot| connections(slot) == 0)
+    }
+
+    /// Deleted servers that still hold their slots, with these.
+    pub fn departing_servers(&self) -> impl Iterator<Item = (&ServerKey, u32)> {
+        self.server_slots.retired()
     }
 
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
