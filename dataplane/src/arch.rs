@@ -1,5 +1,5 @@
-//! What the packet path needs of the processor and the language does not offer: prefetching. Every other
-//! file of this crate is safe code.
+//! What the packet path needs of the processor and the language does not offer: prefetching, and comparing
+//! eight tags at once. Every other file of this crate but `memory` is safe code.
 
 /// Asks the cache for the line that holds `slice[index]`; nothing happens when there is no such element.
 #[inline(always)]
@@ -22,6 +22,35 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
     let _ = address;
 }
 
+/// Bit per lane: it equals `value`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+#[must_use]
+pub fn equal_lanes(lanes: &[u16; 8], value: u16) -> u32 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,
+        _mm_setzero_si128,
+    };
+    // SAFETY: SSE2 is part of x86-64, and the unaligned load reads the 16 bytes of `lanes`.
+    let mask = unsafe {
+        let lanes = _mm_loadu_si128(std::ptr::from_ref(lanes).cast::<__m128i>());
+        let equal = _mm_cmpeq_epi16(lanes, _mm_set1_epi16(value as i16));
+        _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128()))
+    };
+    mask as u32
+}
+
+/// Bit per lane: it equals `value`.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+#[must_use]
+pub fn equal_lanes(lanes: &[u16; 8], value: u16) -> u32 {
+    lanes
+        .iter()
+        .enumerate()
+        .fold(0, |mask, (lane, &other)| mask | u32::from(other == value) << lane)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +62,15 @@ mod tests {
         prefetch(&values, usize::MAX);
         prefetch::<u64>(&[], 0);
         assert_eq!(values, [1, 2, 3]);
+    }
+
+    #[test]
+    fn lanes_are_compared_each_in_its_place() {
+        let lanes = [7, 0, 0x8000, 7, u16::MAX, 1, 0x7fff, 7];
+        assert_eq!(equal_lanes(&lanes, 7), 0b1000_1001);
+        assert_eq!(equal_lanes(&lanes, 0), 0b0000_0010);
+        assert_eq!(equal_lanes(&lanes, 0x8000), 0b0000_0100);
+        assert_eq!(equal_lanes(&lanes, u16::MAX), 0b0001_0000);
+        assert_eq!(equal_lanes(&lanes, 9), 0);
     }
 }

@@ -11,6 +11,8 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 /// The page size that [`Slab::new`] asks for, as a power of two: 2 MB.
 const HUGE_PAGE_BITS: u8 = 21;
 const HUGE_PAGE: usize = 1 << HUGE_PAGE_BITS;
+/// The smallest page there is.
+const PAGE: usize = 4096;
 
 /// What kind of pages back a [`Slab`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +35,7 @@ pub struct Slab<T: Pod> {
 
 impl<T: Pod> Slab<T> {
     const ALIGNMENT_HOLDS: () = assert!(
-        align_of::<T>() <= 4096,
+        align_of::<T>() <= PAGE,
         "a page is the coarsest alignment there is"
     );
 
@@ -64,6 +66,14 @@ impl<T: Pod> Slab<T> {
             pages,
             elements: PhantomData,
         })
+    }
+
+    /// Takes all the memory from the system now, so that no first use has to wait for a page to be cleared.
+    pub fn touch(&mut self) {
+        for page in self.map.chunks_mut(PAGE) {
+            // Opaque to the compiler, or it would see that nothing changes and leave it out.
+            page[0] = std::hint::black_box(page[0]);
+        }
     }
 
     /// What kind of pages the slab got.
@@ -129,6 +139,7 @@ mod tests {
             assert_eq!(slab.len(), 300_000);
             assert!(slab.iter().all(|&x| x == 0));
             slab[299_999] = 7;
+            slab.touch();
             assert_eq!(slab[299_999], 7);
             assert!(slab.bytes() >= 2_400_000);
             assert!(hugepages || slab.pages() != Pages::Huge);

@@ -3,6 +3,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::arch::equal_lanes;
+
 /// Entries in a bucket.
 pub(super) const SLOTS: usize = 8;
 
@@ -23,14 +25,10 @@ pub(super) struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    /// Bit per slot whose tag this is. Written so that it compiles to one vector compare.
+    /// Bit per slot whose tag this is.
     #[inline(always)]
     pub(super) fn matches(&self, tag: u16) -> u32 {
-        let mut mask = 0;
-        for (slot, &other) in self.tags.iter().enumerate() {
-            mask |= u32::from(other == tag) << slot;
-        }
-        mask
+        equal_lanes(&self.tags, tag)
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 
 use super::mailbox::{Event, Order, Spent};
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
-use crate::flow::{FlowIndex, Verdict};
+use crate::flow::{FlowIndex, RecordId, Verdict};
 use crate::neighbour::{self, Announcer, NeighbourId};
 use crate::packet::PortRules;
 use crate::scheduler::{Scheduler, SchedulerState};
@@ -21,6 +21,7 @@ const TIMER_BUDGET: usize = 64;
 const NEIGHBOUR_BUDGET: usize = 16;
 const ANNOUNCE_BUDGET: usize = 8;
 const SWEEP_BUDGET: usize = 256;
+const GONE_BUDGET: usize = 64;
 /// Gratuitous ARP at start: rounds, and ticks between them.
 const ANNOUNCE_ROUNDS: u8 = 3;
 const ANNOUNCE_INTERVAL: u32 = seconds(1);
@@ -80,6 +81,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.expire();
         self.tend_neighbours();
         self.announce();
+        self.expire_gone();
         self.go_on_sweeping();
         self.go_on_listing();
     }
@@ -190,6 +192,21 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
     }
 
+    /// Ends the connections whose server is gone, a slice of the table at a time, where that is wanted.
+    fn expire_gone(&mut self) {
+        let Some(cursor) = self.gone_from else { return };
+        let mut gone = ArrayVec::<RecordId, GONE_BUDGET>::new();
+        let snapshot = &self.snapshot;
+        self.gone_from = self.table.scan(cursor, GONE_BUDGET, |id, record| {
+            if !snapshot.server_present(record.server) {
+                gone.push(id);
+            }
+        });
+        for id in gone {
+            self.close(id);
+        }
+    }
+
     /// Servers look their neighbour up anew.
     fn forget_server_neighbours(&mut self) {
         for state in &mut self.servers {
@@ -234,6 +251,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (_, None) => self.services[slot as usize] = None,
             }
         }
+        self.gone_from = new.settings.expire_nodest_conn.then_some(0);
         self.stats.epoch.set(new.epoch);
     }
 
@@ -242,7 +260,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.rules.clear();
         self.rules.extend(snapshot.ports.iter().map(|port| PortRules {
             mac: port.mac,
-            any_mac: false,
+            any_mac: port.any_mac,
             check_partial: port.check_partial,
         }));
     }

@@ -1,11 +1,95 @@
 //! The gateway that the golden tests drive: the `replay` library, with its in-memory ports and virtual clock.
 
-use super::gateway::Gateway;
+use super::gateway::{Connection, Counts, Gateway, Injected, Output, Port, Sent};
+use std::net::IpAddr;
+use std::time::Duration;
+use tidegate::config;
+use tidegate::replay::{Outcome, Replay};
 
 /// Starts a gateway from a configuration in YAML, with an empty table.
 ///
 /// # Errors
 /// Why it does not start.
-pub fn start(_configuration: &str) -> Result<Box<dyn Gateway>, String> {
-    Err("the replay library is not connected yet".to_owned())
+pub(super) fn start(configuration: &str) -> Result<Box<dyn Gateway>, String> {
+    let config = config::parse("golden.yaml", configuration).map_err(|errors| errors.to_string())?;
+    let mut replay = Replay::new(&config).map_err(|error| error.to_string())?;
+    // The gratuitous ARP of the start is no answer to anything.
+    replay.advance_to(5.0);
+    Ok(Box::new(Engine(replay)))
 }
+
+struct Engine(Replay);
+
+const ARP: [u8; 2] = [0x08, 0x06];
+
+impl Gateway for Engine {
+    fn command(&mut self, line: &str) -> Output {
+        let printed = self.0.command(line);
+        Output { stdout: printed.stdout, stderr: printed.stderr, exit: printed.exit }
+    }
+
+    fn sysctl(&mut self, name: &str, value: i64) -> bool {
+        let on = value != 0;
+        match name {
+            "sloppy_tcp" => self.0.change_settings(|settings| settings.sloppy_tcp = on),
+            "conn_reuse_mode" => {
+                self.0.change_settings(|settings| settings.conn_reuse_mode = value.clamp(0, 3) as u8);
+            }
+            "expire_nodest_conn" => self.0.change_settings(|settings| settings.expire_nodest_conn = on),
+            _ => return false,
+        }
+        true
+    }
+
+    fn inject(&mut self, port: Port, frame: &[u8]) -> Injected {
+        let mut injected = Injected::default();
+        for outcome in self.0.inject(port as usize, frame) {
+            match outcome {
+                Outcome::Sent(_, frame) if frame[12..14] == ARP => {}
+                Outcome::Sent(port, frame) => {
+                    let port = if port == 0 { Port::Wan } else { Port::Lan };
+                    injected.sent.push(Sent { port, frame });
+                }
+                Outcome::Dropped(reason) => injected.drops.push(reason.label().to_owned()),
+            }
+        }
+        injected
+    }
+
+    fn advance(&mut self, by: Duration) {
+        let at = self.0.now() + by.as_secs_f64();
+        self.0.advance_to(at);
+    }
+
+    fn connections(&mut self) -> Vec<Connection> {
+        let connections = self.0.connections();
+        let row = |connection: dataplane::flow::Connection| Connection {
+            protocol: connection.protocol_name().to_owned(),
+            client: connection.client,
+            service: connection.virtual_address,
+            server: connection.server,
+            state: connection.state.to_owned(),
+            remaining: Duration::from_secs(connection.remaining.into()),
+        };
+        connections.into_iter().map(row).collect()
+    }
+
+    fn counts(&mut self, server: IpAddr) -> Option<Counts> {
+        let services = self.0.model().services();
+        let slots: Vec<u32> = services
+            .flat_map(|entry| &entry.service.servers)
+            .filter(|candidate| server == candidate.address)
+            .map(|candidate| candidate.slot)
+            .collect();
+        let mut counts = slots.iter().map(|&slot| {
+            let stats = self.0.server_stats(slot);
+            Counts { active: stats.active.get(), inactive: stats.inactive.get() }
+        });
+        let first = counts.next()?;
+        Some(counts.fold(first, |sum, one| Counts {
+            active: sum.active + one.active,
+            inactive: sum.inactive + one.inactive,
+        }))
+    }
+}
+

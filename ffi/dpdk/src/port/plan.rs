@@ -4,7 +4,8 @@ use std::mem::zeroed;
 
 use dpdk_sys as sys;
 
-use super::{PortError, PortOptions, RSS_KEY_LEN, failed};
+use super::error::failed;
+use super::{PortError, PortOptions, RSS_KEY_LEN};
 use crate::{DeviceId, Mempool, text_of};
 
 pub(super) const RSS: u32 = sys::TG_FEATURE_RSS_IPV4_TCP | sys::TG_FEATURE_RSS_IPV4_UDP;

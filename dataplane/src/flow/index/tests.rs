@@ -1,0 +1,119 @@
+//! The index against a bag of entries, with its counts checked bucket by bucket.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A sequence of hashes that looks random.
+fn hash(n: u64) -> u64 {
+    let x = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x ^ (x >> 29)
+}
+
+fn check_counts(index: &TagIndex) {
+    let mut overflow = vec![0; index.buckets.len()];
+    let mut entries = 0;
+    for (at, bucket) in index.buckets.iter().enumerate() {
+        for slot in (0..SLOTS).filter(|&slot| bucket.tags[slot] != 0) {
+            entries += 1;
+            if bucket.is_away(slot) {
+                overflow[index.other(at, bucket.tags[slot])] += 1;
+            }
+        }
+        assert_eq!(bucket.away & !0xff, 0);
+    }
+    index
+        .stash
+        .iter()
+        .for_each(|&(hash, _)| overflow[index.home(hash)] += 1);
+    assert_eq!(entries + index.stash.len(), index.len());
+    assert!(index.buckets.iter().map(|b| b.overflow).eq(overflow));
+}
+
+#[test]
+fn the_other_bucket_of_the_other_bucket_is_the_first() {
+    for count in [1, 2, 3, 7, 100, 1_000] {
+        let index = TagIndex::with_fill(count * SLOTS, 100, false).unwrap();
+        assert_eq!(index.buckets.len(), count);
+        for (bucket, tag) in (0..count).flat_map(|b| (1..2_000).map(move |t| (b, t))) {
+            assert_eq!(index.other(index.other(bucket, tag), tag), bucket);
+        }
+    }
+}
+
+#[test]
+fn at_ninety_percent_every_entry_finds_room_and_is_found() {
+    for count in [1_000, 20_011, 100_003] {
+        let mut index = TagIndex::with_fill(count, 90, false).unwrap();
+        for n in 0..count {
+            assert_eq!(index.insert(hash(n as u64), n as u32), Ok(()), "{n} of {count}");
+        }
+        check_counts(&index);
+        for n in 0..count as u32 {
+            assert_eq!(index.find(hash(u64::from(n)), |id| id == n), Some(n));
+        }
+        for n in (0..count).rev() {
+            assert!(index.remove(hash(n as u64), n as u32));
+        }
+        check_counts(&index);
+        assert_eq!((index.len(), index.displaced()), (0, (0, 0)));
+    }
+}
+
+#[test]
+fn the_same_hash_many_times_fills_two_buckets_and_the_stash_then_says_so() {
+    let mut index = TagIndex::new(100_000, false).unwrap();
+    let hash = hash(1);
+    for id in 0..80 {
+        assert_eq!(index.insert(hash, id), Ok(()));
+    }
+    assert_eq!(index.displaced(), (72, 64));
+    assert_eq!(index.insert(hash, 80), Err(Full));
+    check_counts(&index);
+    assert!((0..80).all(|id| index.find(hash, |other| other == id) == Some(id)));
+    assert_eq!(index.find(hash, |id| id == 80), None);
+    assert!(!index.remove(hash, 80));
+    // A place in a bucket goes to one from the stash.
+    assert!(index.remove(hash, 3));
+    assert_eq!(index.displaced(), (71, 63));
+    assert!((0..80).filter(|&id| id != 3).all(|id| index.remove(hash, id)));
+    check_counts(&index);
+    assert_eq!((index.len(), index.displaced()), (0, (0, 0)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Few buckets and few hashes: everything collides, moves, and meets itself again.
+    #[test]
+    fn it_behaves_like_a_bag(
+        entries in 1..80usize,
+        hashes in 1..40u64,
+        steps in prop::collection::vec((any::<bool>(), 0..40u64, 0..4u32), 1..500),
+    ) {
+        let mut index = TagIndex::with_fill(entries, 100, false).unwrap();
+        let mut model: Vec<(u64, u32)> = Vec::new();
+        for (insert, n, id) in steps {
+            let entry = (hash(n % hashes), id);
+            if insert {
+                match index.insert(entry.0, id) {
+                    Ok(()) => model.push(entry),
+                    Err(Full) => prop_assert!(model.len() >= STASH),
+                }
+            } else {
+                let place = model.iter().position(|&other| other == entry);
+                prop_assert_eq!(index.remove(entry.0, id), place.is_some());
+                place.map(|place| model.swap_remove(place));
+            }
+            prop_assert_eq!(index.len(), model.len());
+        }
+        check_counts(&index);
+        for n in 0..hashes {
+            for wanted in 0..4 {
+                let found = index.find(hash(n), |id| id == wanted);
+                prop_assert_eq!(found.is_some(), model.contains(&(hash(n), wanted)));
+            }
+        }
+    }
+}
