@@ -6,3 +6,4 @@ pub mod gateway;
 pub mod ipvsadm;
 pub mod model;
 pub mod replay;
+pub mod view;

@@ -139,7 +139,8 @@ impl Baselines {
     /// The next user of `slot` counts from here; what `server` counted there stays with its service.
     pub(crate) fn restart(&mut self, server: &ServerKey, slot: u32, workers: &[WorkerHandle]) {
         let counted = sum(slot, workers);
-        *self.departed.entry(server.service).or_default() += (counted - self.of(slot)).past();
+        let served = (counted - self.of(slot)).past();
+        *self.departed.entry(server.service).or_default() += served;
         self.slots.insert(slot, counted);
     }
 

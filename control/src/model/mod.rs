@@ -53,6 +53,14 @@ pub struct LocalGroup {
     pub pool: Arc<LipPool>,
 }
 
+impl LocalGroup {
+    /// Whether `service` takes local addresses from the group.
+    #[must_use]
+    pub fn serves(&self, service: &Service) -> bool {
+        service.local_pools.iter().any(|pool| Arc::ptr_eq(pool, &self.pool))
+    }
+}
+
 /// Why the model does not take something; then it has not changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModelError {

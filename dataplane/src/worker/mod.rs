@@ -202,7 +202,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.keep_house(packets == 0);
         self.flush();
         self.turns += 1;
-        debug_assert!(self.account(), "packets have been lost: {:?}", self.stats);
+        self.publish_held();
+        debug_assert!(self.stats.conserves(), "packets have been lost: {:?}", self.stats);
         packets
     }
 
@@ -223,11 +224,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &self.stats
     }
 
-    /// Publishes the number of packets held; true when every packet is accounted for.
-    fn account(&self) -> bool {
+    /// Publishes the number of packets held, without which the counters do not add up.
+    fn publish_held(&self) {
         let buffered: usize = self.outgoing.iter().map(|burst| burst.len()).sum();
         self.stats.held.set((self.neighbours.held() + buffered) as u64);
-        self.stats.conserves()
     }
 
     /// Ends a packet here.
