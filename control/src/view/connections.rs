@@ -84,34 +84,49 @@ pub enum FilterError {
     },
 }
 
-/// Tells every connection that passes `filter` to `each`, until that breaks off. The error of the filter comes
-/// before the first one; false when a worker fell silent. Blocks.
+impl ConnectionFilter {
+    /// Looks up what the filter names.
+    ///
+    /// # Errors
+    /// It names what does not exist.
+    pub fn resolve(&self, gateway: &Gateway) -> Result<Selection, FilterError> {
+        Ok(Selection {
+            limit: self.limit.unwrap_or(u64::MAX),
+            services: self.service.as_ref().map(|name| named(gateway, name)).transpose()?,
+            server: End::parse("server", self.server.as_ref())?,
+            client: End::parse("client", self.client.as_ref())?,
+        })
+    }
+}
+
+/// Tells every connection of `selection` to `each`, until that breaks off. Blocks, also as long as `each` does.
 ///
 /// # Errors
-/// The filter names what does not exist.
+/// A worker does not answer; what came before has been told.
 pub fn connections(
     gateway: &Gateway,
-    filter: &ConnectionFilter,
+    selection: &Selection,
     mut each: impl FnMut(Connection) -> ControlFlow<()>,
-) -> Result<Result<(), Silent>, FilterError> {
-    let wanted = Wanted::new(gateway, filter)?;
-    let mut left = filter.limit.unwrap_or(u64::MAX);
+) -> Result<(), Silent> {
+    let mut left = selection.limit;
     if left == 0 {
-        return Ok(Ok(()));
+        return Ok(());
     }
     let complete = gateway.connections(|connection| {
-        if !wanted.has(&connection) {
+        if !selection.has(&connection) {
             return ControlFlow::Continue(());
         }
         left -= 1;
         each(Connection::from(&connection))?;
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    Ok(if complete { Ok(()) } else { Err(Silent) })
+    if complete { Ok(()) } else { Err(Silent) }
 }
 
-/// A filter that has been looked up.
-struct Wanted {
+/// A filter whose names have been looked up.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    limit: u64,
     /// Protocol number and virtual address.
     services: Option<HashSet<(u8, SocketAddr)>>,
     server: Option<End>,
@@ -119,7 +134,7 @@ struct Wanted {
 }
 
 /// An address, or an address and port.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum End {
     Address(IpAddr),
     Port(SocketAddr),
@@ -140,16 +155,7 @@ impl End {
     }
 }
 
-impl Wanted {
-    fn new(gateway: &Gateway, filter: &ConnectionFilter) -> Result<Wanted, FilterError> {
-        let services = filter.service.as_ref().map(|name| named(gateway, name)).transpose()?;
-        Ok(Wanted {
-            services,
-            server: End::parse("server", filter.server.as_ref())?,
-            client: End::parse("client", filter.client.as_ref())?,
-        })
-    }
-
+impl Selection {
     fn has(&self, connection: &flow::Connection) -> bool {
         let service = (connection.protocol, connection.virtual_address);
         self.services.as_ref().is_none_or(|services| services.contains(&service))
@@ -163,9 +169,7 @@ fn named(gateway: &Gateway, name: &str) -> Result<HashSet<(u8, SocketAddr)>, Fil
     let state = gateway.state();
     let services = state.model.services();
     let found = services.filter(|entry| entry.name == name || entry.service.key.to_string() == name);
-    let keys: HashSet<_> = found
-        .map(|entry| entry.service.key)
-        .map(|key| (key.protocol as u8, SocketAddr::from((key.address, key.port))))
-        .collect();
-    if keys.is_empty() { Err(FilterError::NoService(name.to_owned())) } else { Ok(keys) }
+    let ends = found.map(|entry| entry.service.key).map(|key| (key.protocol as u8, (key.address, key.port).into()));
+    let ends: HashSet<_> = ends.collect();
+    if ends.is_empty() { Err(FilterError::NoService(name.to_owned())) } else { Ok(ends) }
 }

@@ -11,7 +11,7 @@ mod services;
 mod status;
 mod workers;
 
-pub use connections::{Connection, ConnectionFilter, FilterError, connections};
+pub use connections::{Connection, ConnectionFilter, FilterError, Selection, connections};
 pub use drops::{Drop, drops};
 pub use local::{LocalAddress, LocalPool, local_pools};
 pub use neighbours::{Neighbour, neighbours};

@@ -31,6 +31,14 @@ pub struct Service {
     pub totals: ServerTotals,
 }
 
+impl Service {
+    /// Whether that is its name, or where it listens.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.listen == name
+    }
+}
+
 /// A server of one service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Server {
