@@ -31,9 +31,17 @@ const STALL: Duration = Duration::from_secs(10);
 pub(super) async fn stream(gateway: Arc<Gateway>, filter: ConnectionFilter) -> Result<Response, ApiError> {
     let selection = routes::blocking(Arc::clone(&gateway), move |gateway| filter.resolve(gateway)).await??;
     let (sender, chunks) = mpsc::channel(CHUNKS);
-    let lines = Lines { pending: Vec::new(), sender, runtime: Handle::current() };
+    let lines = Lines {
+        pending: Vec::new(),
+        sender,
+        runtime: Handle::current(),
+    };
     tokio::task::spawn_blocking(move || lines.tell(&gateway, &selection));
-    Ok(([(header::CONTENT_TYPE, "application/jsonl")], Body::new(Chunks(chunks))).into_response())
+    Ok((
+        [(header::CONTENT_TYPE, "application/jsonl")],
+        Body::new(Chunks(chunks)),
+    )
+        .into_response())
 }
 
 /// Lines on their way to the client.
@@ -67,7 +75,10 @@ impl Lines {
 
     /// Breaks off when the client has gone, or reads nothing.
     fn send(&self, chunk: io::Result<Bytes>) -> ControlFlow<()> {
-        match self.runtime.block_on(tokio::time::timeout(STALL, self.sender.send(chunk))) {
+        match self
+            .runtime
+            .block_on(tokio::time::timeout(STALL, self.sender.send(chunk)))
+        {
             Ok(Ok(())) => ControlFlow::Continue(()),
             Ok(Err(_)) | Err(_) => ControlFlow::Break(()),
         }
@@ -85,6 +96,8 @@ impl hyper::body::Body for Chunks {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        self.0.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+        self.0
+            .poll_recv(context)
+            .map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
     }
 }

@@ -26,7 +26,12 @@ pub struct ApiError {
 
 impl ApiError {
     pub(super) fn new(status: StatusCode, error: impl ToString) -> ApiError {
-        ApiError { status: status.as_u16(), error: error.to_string(), errors: Vec::new(), warnings: Vec::new() }
+        ApiError {
+            status: status.as_u16(),
+            error: error.to_string(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -78,6 +83,10 @@ impl From<GatewayError> for ApiError {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
         };
-        ApiError { errors, warnings, ..ApiError::new(status, error) }
+        ApiError {
+            errors,
+            warnings,
+            ..ApiError::new(status, error)
+        }
     }
 }

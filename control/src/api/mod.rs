@@ -38,7 +38,10 @@ impl Server {
     /// What cannot be bound, why, and the remedy.
     pub fn bind(api: &Api, metrics: &Metrics) -> Result<Server, BindError> {
         let metrics = metrics.listen.map(socket::bind_metrics).transpose()?;
-        Ok(Server { socket: Socket::bind(api)?, metrics })
+        Ok(Server {
+            socket: Socket::bind(api)?,
+            metrics,
+        })
     }
 
     /// Serves until `shutdown` resolves; then lets what is under way end, and removes the socket.
@@ -74,5 +77,8 @@ pub async fn serve(gateway: Arc<Gateway>, shutdown: impl Future<Output = ()>) ->
         (state.config.api.clone(), state.config.metrics.clone())
     };
     let server = Server::bind(&api, &metrics)?;
-    server.run(gateway, shutdown).await.map_err(|source| BindError::Watch { source })
+    server
+        .run(gateway, shutdown)
+        .await
+        .map_err(|source| BindError::Watch { source })
 }

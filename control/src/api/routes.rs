@@ -56,19 +56,33 @@ fn bounded(router: Router<Arc<Gateway>>, gateway: Arc<Gateway>) -> Router {
 }
 
 async fn in_time(request: Request, next: Next) -> Response {
-    let late = |_| ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the gateway is too busy to answer; try again");
-    tokio::time::timeout(PATIENCE, next.run(request)).await.map_err(late).into_response()
+    let late = |_| {
+        ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "the gateway is too busy to answer; try again",
+        )
+    };
+    tokio::time::timeout(PATIENCE, next.run(request))
+        .await
+        .map_err(late)
+        .into_response()
 }
 
 async fn no_path(request: Request) -> ApiError {
     let path = request.uri().path();
-    ApiError::new(StatusCode::NOT_FOUND, format!("nothing is at {path}; the paths are in docs/api.md"))
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        format!("nothing is at {path}; the paths are in docs/api.md"),
+    )
 }
 
 async fn wrong_method(request: Request) -> ApiError {
     let (method, path) = (request.method(), request.uri().path());
     let right = if path == "/v1/reload" { "POST" } else { "GET" };
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not take {method}; use {right}"))
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{path} does not take {method}; use {right}"),
+    )
 }
 
 /// Runs what may block on a thread that may.
@@ -76,8 +90,15 @@ pub(super) async fn blocking<T: Send + 'static>(
     gateway: Arc<Gateway>,
     work: impl FnOnce(&Gateway) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let broken = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer broke off; see the log");
-    tokio::task::spawn_blocking(move || work(&gateway)).await.map_err(broken)
+    let broken = |_| {
+        ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the answer broke off; see the log",
+        )
+    };
+    tokio::task::spawn_blocking(move || work(&gateway))
+        .await
+        .map_err(broken)
 }
 
 async fn status(State(gateway): Shared) -> Answer<view::Status> {
@@ -102,14 +123,20 @@ async fn servers(State(gateway): Shared, filter: Asked<ServerFilter>) -> Answer<
     let Some(name) = service else {
         return Ok(Json(tables.into_iter().flat_map(|table| table.servers).collect()));
     };
-    let mut named = tables.into_iter().filter(|table| table.service.is_called(&name)).peekable();
+    let mut named = tables
+        .into_iter()
+        .filter(|table| table.service.is_called(&name))
+        .peekable();
     if named.peek().is_none() {
         return Err(view::FilterError::NoService(name).into());
     }
     Ok(Json(named.flat_map(|table| table.servers).collect()))
 }
 
-async fn all_connections(State(gateway): Shared, filter: Asked<ConnectionFilter>) -> Result<Response, ApiError> {
+async fn all_connections(
+    State(gateway): Shared,
+    filter: Asked<ConnectionFilter>,
+) -> Result<Response, ApiError> {
     let Query(filter) = filter?;
     connections::stream(gateway, filter).await
 }
@@ -141,7 +168,9 @@ struct DropFilter {
 
 async fn drops(State(gateway): Shared, filter: Asked<DropFilter>) -> Answer<Vec<view::Drop>> {
     let Query(DropFilter { all }) = filter?;
-    blocking(gateway, move |gateway| view::drops(gateway, all)).await.map(Json)
+    blocking(gateway, move |gateway| view::drops(gateway, all))
+        .await
+        .map(Json)
 }
 
 async fn reload(State(gateway): Shared) -> Answer<view::Reload> {

@@ -43,7 +43,10 @@ pub(super) fn reload(gateway: &Gateway) -> Result<crate::gateway::Reloaded, crat
                 tracing::warn!("{warning}");
             }
         }
-        Err(error) => error.to_string().lines().for_each(|line| tracing::error!("reload refused: {line}")),
+        Err(error) => error
+            .to_string()
+            .lines()
+            .for_each(|line| tracing::error!("reload refused: {line}")),
     }
     outcome
 }

@@ -84,7 +84,11 @@ impl Socket {
         let inode = finish(&listener, &new, path, api.mode, group).inspect_err(|_| {
             let _ = fs::remove_file(&new);
         })?;
-        Ok(Socket { listener, path: path.clone(), inode })
+        Ok(Socket {
+            listener,
+            path: path.clone(),
+            inode,
+        })
     }
 
     /// The listener, for the runtime of the caller.

@@ -9,8 +9,14 @@ use std::path::Path;
 pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let config = config::load(file)?;
     warn(&config.warnings);
-    let listeners = config.services.iter().flat_map(|service| service.listeners.iter().map(move |_| service));
-    let servers: usize = listeners.clone().map(|service| config.pools[service.pool].servers.len()).sum();
+    let listeners = config
+        .services
+        .iter()
+        .flat_map(|service| service.listeners.iter().map(move |_| service));
+    let servers: usize = listeners
+        .clone()
+        .map(|service| config.pools[service.pool].servers.len())
+        .sum();
     writeln!(
         out,
         "{}: good: {}, {}, {}, {}",

@@ -70,7 +70,9 @@ pub(super) fn lines<E: From<ClientError>>(
         let mut body = send(socket, Method::GET, path).await?.into_body();
         let mut pending = Vec::new();
         while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(ClientError::from)?.into_data() else { continue };
+            let Ok(data) = frame.map_err(ClientError::from)?.into_data() else {
+                continue;
+            };
             pending.extend_from_slice(&data);
             let mut done = 0;
             while let Some(end) = pending[done..].iter().position(|byte| *byte == b'\n') {
@@ -89,11 +91,17 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 
 async fn send(socket: &Path, method: Method, path: &str) -> Result<Response<Incoming>, ClientError> {
     let stream = UnixStream::connect(socket).await;
-    let stream = stream.map_err(|reason| ClientError::Unreachable { path: socket.to_owned(), reason })?;
+    let stream = stream.map_err(|reason| ClientError::Unreachable {
+        path: socket.to_owned(),
+        reason,
+    })?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     // Ends with the runtime; what goes wrong on it, the request says too.
     tokio::spawn(connection);
-    let request = Request::builder().method(method).uri(path).header(hyper::header::HOST, "tidegate");
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(hyper::header::HOST, "tidegate");
     let request = request.body(Empty::<Bytes>::new());
     let request = request.map_err(|error| ClientError::BrokeOff(error.to_string()))?;
     let response = sender.send_request(request).await?;
@@ -103,5 +111,8 @@ async fn send(socket: &Path, method: Method, path: &str) -> Result<Response<Inco
     }
     let text = response.into_body().collect().await?.to_bytes();
     let refused: ApiError = serde_json::from_slice(&text)?;
-    Err(ClientError::Refused(Box::new(ApiError { status: status.as_u16(), ..refused })))
+    Err(ClientError::Refused(Box::new(ApiError {
+        status: status.as_u16(),
+        ..refused
+    })))
 }

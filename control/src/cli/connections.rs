@@ -43,7 +43,9 @@ pub(super) fn show(socket: &Path, filter: &Filter, json: bool, out: &mut impl Wr
             out.write_all(b"\n").map_err(Failure::from)
         });
     }
-    let mut table = Table::new(&["PROTO", "MODE", "STATE", ">EXPIRES", "CLIENT", "VIRTUAL", "LOCAL", "SERVER"]);
+    let mut table = Table::new(&[
+        "PROTO", "MODE", "STATE", ">EXPIRES", "CLIENT", "VIRTUAL", "LOCAL", "SERVER",
+    ]);
     client::lines(socket, &path, |line| {
         let connection: Connection = serde_json::from_slice(line).map_err(client::ClientError::from)?;
         table.row(row(&connection));
@@ -64,7 +66,9 @@ fn row(connection: &Connection) -> Vec<String> {
         format!("{}:{:02}", connection.expires / 60, connection.expires % 60),
         connection.client.to_string(),
         connection.virtual_address.to_string(),
-        connection.local.map_or_else(|| "-".to_owned(), |local| local.to_string()),
+        connection
+            .local
+            .map_or_else(|| "-".to_owned(), |local| local.to_string()),
         connection.server.to_string(),
     ]
 }

@@ -97,7 +97,13 @@ struct Show {
 #[derive(Args, Debug)]
 struct GatewaySocket {
     /// The gateway's API socket (api.socket of its configuration)
-    #[arg(long, global = true, value_name = "PATH", env = "TIDEGATE_SOCKET", default_value = "/run/tidegate/api.sock")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "TIDEGATE_SOCKET",
+        default_value = "/run/tidegate/api.sock"
+    )]
     socket: PathBuf,
 }
 
@@ -192,7 +198,11 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Run(run) => return start(&run),
         Command::Reload { gateway, json } => show::reload(&gateway.socket, json, &mut out)?,
         Command::Show(show) => show::show(&show.gateway.socket, &show.what, show.json, &mut out)?,
-        Command::Replay { config, connections, scenario } => {
+        Command::Replay {
+            config,
+            connections,
+            scenario,
+        } => {
             replay::replay(&config, &scenario, connections, &mut out)?;
         }
         Command::Version => writeln!(out, "tidegate {}", env!("CARGO_PKG_VERSION"))?,
@@ -219,5 +229,10 @@ fn complain<T: Display>(lines: &[T]) {
 }
 
 fn warn<T: Display>(warnings: &[T]) {
-    complain(&warnings.iter().map(|warning| format!("warning: {warning}")).collect::<Vec<_>>());
+    complain(
+        &warnings
+            .iter()
+            .map(|warning| format!("warning: {warning}"))
+            .collect::<Vec<_>>(),
+    );
 }

@@ -20,12 +20,23 @@ pub(super) fn replay(
         ("standard input".to_owned(), Box::new(io::stdin().lock()))
     } else {
         let name = scenario.display().to_string();
-        let file = File::open(scenario)
-            .map_err(|error| Failure::Other(format!("{name} cannot be read: {error}; name a scenario, or - for standard input")))?;
+        let file = File::open(scenario).map_err(|error| {
+            Failure::Other(format!(
+                "{name} cannot be read: {error}; name a scenario, or - for standard input"
+            ))
+        })?;
         (name, Box::new(BufReader::new(file)))
     };
     let mut replay = Replay::new(&config).map_err(|error| Failure::Other(error.to_string()))?;
-    let outcome = replay::run(&mut replay, Scenario { name, lines, connections }, out);
+    let outcome = replay::run(
+        &mut replay,
+        Scenario {
+            name,
+            lines,
+            connections,
+        },
+        out,
+    );
     // What came before a wrong line has been answered.
     out.flush()?;
     outcome.map_err(|error| match error {

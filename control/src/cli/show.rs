@@ -1,6 +1,6 @@
 //! `tidegate show` and `tidegate reload`: what the API answers, as tables.
 
-use super::client::{ask, ClientError};
+use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, warn};
 use crate::view::{Drop, LocalPool, Neighbour, Port, Reload, Server, Service, Status, Worker};
@@ -18,7 +18,8 @@ pub(super) fn show(socket: &Path, what: &What, json: bool, out: &mut impl Write)
         What::Services => page.table("/v1/services", services),
         What::Servers { service: None } => page.table("/v1/servers", servers),
         What::Servers { service: Some(name) } => {
-            let query = serde_urlencoded::to_string([("service", name)]).map_err(|error| Failure::Other(error.to_string()))?;
+            let query = serde_urlencoded::to_string([("service", name)])
+                .map_err(|error| Failure::Other(error.to_string()))?;
             page.table(&format!("/v1/servers?{query}"), servers)
         }
         What::Connections(filter) => connections::show(socket, filter, json, page.out),
@@ -97,10 +98,20 @@ fn status_lines(status: &Status) -> Table {
         (status.services, "services"),
         (status.servers, "servers"),
     ];
-    line("has", counts.map(|(count, what)| format!("{count} {what}")).join(", "));
+    line(
+        "has",
+        counts.map(|(count, what)| format!("{count} {what}")).join(", "),
+    );
     let reloads = &status.reloads;
-    let last = if reloads.last_succeeded { "" } else { "; the last one failed, see the log" };
-    line("reloads", format!("{} succeeded, {} failed{last}", reloads.succeeded, reloads.failed));
+    let last = if reloads.last_succeeded {
+        ""
+    } else {
+        "; the last one failed, see the log"
+    };
+    line(
+        "reloads",
+        format!("{} succeeded, {} failed{last}", reloads.succeeded, reloads.failed),
+    );
     for warning in &status.warnings {
         line("warning", warning.clone());
     }
@@ -109,8 +120,18 @@ fn status_lines(status: &Status) -> Table {
 
 fn services(services: Vec<Service>) -> Table {
     let mut table = Table::new(&[
-        "NAME", "LISTEN", "SCHED", ">SERVERS", ">ACTIVE", ">INACTIVE", ">CONNS", ">IN-PKTS", ">IN-BYTES", ">OUT-PKTS",
-        ">OUT-BYTES", "FLAGS",
+        "NAME",
+        "LISTEN",
+        "SCHED",
+        ">SERVERS",
+        ">ACTIVE",
+        ">INACTIVE",
+        ">CONNS",
+        ">IN-PKTS",
+        ">IN-BYTES",
+        ">OUT-PKTS",
+        ">OUT-BYTES",
+        "FLAGS",
     ]);
     for service in services {
         let totals = service.totals;
@@ -134,8 +155,19 @@ fn services(services: Vec<Service>) -> Table {
 
 fn servers(servers: Vec<Server>) -> Table {
     let mut table = Table::new(&[
-        "LISTEN", "SERVER", "MODE", ">WEIGHT", ">ACTIVE", ">INACTIVE", ">CONNS", ">IN-PKTS", ">IN-BYTES", ">OUT-PKTS",
-        ">OUT-BYTES", ">LIMIT", "WARNING",
+        "LISTEN",
+        "SERVER",
+        "MODE",
+        ">WEIGHT",
+        ">ACTIVE",
+        ">INACTIVE",
+        ">CONNS",
+        ">IN-PKTS",
+        ">IN-BYTES",
+        ">OUT-PKTS",
+        ">OUT-BYTES",
+        ">LIMIT",
+        "WARNING",
     ]);
     for server in servers {
         let totals = server.totals;
@@ -169,8 +201,21 @@ fn limit(server: &Server) -> String {
 
 fn ports(ports: Vec<Port>) -> Table {
     let mut table = Table::new(&[
-        "NAME", "LINK", "MAC", ">MTU", ">RX-PKTS", ">RX-BYTES", ">TX-PKTS", ">TX-BYTES", ">MISSED", ">RX-ERR",
-        ">TX-ERR", ">NO-BUF", "DRIVER", "ADDRESSES", "DEVICE",
+        "NAME",
+        "LINK",
+        "MAC",
+        ">MTU",
+        ">RX-PKTS",
+        ">RX-BYTES",
+        ">TX-PKTS",
+        ">TX-BYTES",
+        ">MISSED",
+        ">RX-ERR",
+        ">TX-ERR",
+        ">NO-BUF",
+        "DRIVER",
+        "ADDRESSES",
+        "DEVICE",
     ]);
     for port in ports {
         let counters = port.counters;
@@ -197,8 +242,21 @@ fn ports(ports: Vec<Port>) -> Table {
 
 fn workers(workers: Vec<Worker>) -> Table {
     let mut table = Table::new(&[
-        ">NO", ">CPU", ">EPOCH", ">BUSY", ">CONNS", ">OPENED", ">RECEIVED", ">TAKEN", ">MADE", ">SENT", ">HANDED",
-        ">DROPPED", ">CONSUMED", ">HELD", "ACCOUNTED",
+        ">NO",
+        ">CPU",
+        ">EPOCH",
+        ">BUSY",
+        ">CONNS",
+        ">OPENED",
+        ">RECEIVED",
+        ">TAKEN",
+        ">MADE",
+        ">SENT",
+        ">HANDED",
+        ">DROPPED",
+        ">CONSUMED",
+        ">HELD",
+        "ACCOUNTED",
     ]);
     for worker in workers {
         let totals = worker.totals;
@@ -217,7 +275,11 @@ fn workers(workers: Vec<Worker>) -> Table {
             totals.dropped,
             totals.consumed,
             totals.held,
-            if worker.unaccounted == 0 { "all".to_owned() } else { format!("{} LOST", worker.unaccounted) },
+            if worker.unaccounted == 0 {
+                "all".to_owned()
+            } else {
+                format!("{} LOST", worker.unaccounted)
+            },
         ]);
     }
     table
@@ -258,12 +320,23 @@ fn drops(drops: Vec<Drop>) -> Table {
 
 fn local_pools(pools: Vec<LocalPool>) -> Table {
     let mut table = Table::new(&[
-        "POOL", "PORT", "ADDRESS", "PORTS", ">SERVERS", ">USED", ">FREE", ">PEAK", ">TAKEN", ">BORROWED",
-        ">RECYCLED", ">EXHAUSTED",
+        "POOL",
+        "PORT",
+        "ADDRESS",
+        "PORTS",
+        ">SERVERS",
+        ">USED",
+        ">FREE",
+        ">PEAK",
+        ">TAKEN",
+        ">BORROWED",
+        ">RECYCLED",
+        ">EXHAUSTED",
     ]);
     for pool in pools {
         let ports = format!("{}-{}", pool.ports.0, pool.ports.1);
-        let sum = |count: fn(&crate::view::LocalAddress) -> u64| pool.addresses.iter().map(count).sum::<u64>();
+        let sum =
+            |count: fn(&crate::view::LocalAddress) -> u64| pool.addresses.iter().map(count).sum::<u64>();
         table.row(cells![
             pool.name,
             pool.port,
@@ -272,7 +345,11 @@ fn local_pools(pools: Vec<LocalPool>) -> Table {
             pool.servers,
             pool.used,
             pool.free,
-            pool.addresses.iter().map(|address| address.peak).max().unwrap_or(0),
+            pool.addresses
+                .iter()
+                .map(|address| address.peak)
+                .max()
+                .unwrap_or(0),
             sum(|address| address.taken),
             sum(|address| address.borrowed),
             sum(|address| address.recycled),
@@ -304,9 +381,21 @@ fn or_dash(text: &str) -> &str {
 
 /// Seconds as people say them: `3d 4h 5m 6s`.
 fn duration(seconds: u64) -> String {
-    let parts = [(seconds / 86_400, 'd'), (seconds / 3600 % 24, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
-    let first = parts.iter().position(|(count, _)| *count > 0).unwrap_or(parts.len() - 1);
-    parts[first..].iter().map(|(count, unit)| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
+    let parts = [
+        (seconds / 86_400, 'd'),
+        (seconds / 3600 % 24, 'h'),
+        (seconds / 60 % 60, 'm'),
+        (seconds % 60, 's'),
+    ];
+    let first = parts
+        .iter()
+        .position(|(count, _)| *count > 0)
+        .unwrap_or(parts.len() - 1);
+    parts[first..]
+        .iter()
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]

@@ -22,13 +22,24 @@ pub(super) struct Table {
 impl Table {
     /// A table with these columns; a title that begins with `>` is of a column of numbers.
     pub(super) fn new(titles: &[&str]) -> Table {
-        let side = |title: &&str| if title.starts_with('>') { Side::Right } else { Side::Left };
+        let side = |title: &&str| {
+            if title.starts_with('>') {
+                Side::Right
+            } else {
+                Side::Left
+            }
+        };
         let mut table = Table {
             sides: titles.iter().map(side).collect(),
             widths: vec![0; titles.len()],
             rows: Vec::new(),
         };
-        table.row(titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect());
+        table.row(
+            titles
+                .iter()
+                .map(|title| title.trim_start_matches('>').to_owned())
+                .collect(),
+        );
         table
     }
 

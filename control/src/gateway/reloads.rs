@@ -18,7 +18,12 @@ pub struct Reloads {
 impl Default for Reloads {
     /// No reload yet; loaded now.
     fn default() -> Reloads {
-        Reloads { succeeded: 0, failed: 0, last_succeeded: true, loaded_at: unix_time() }
+        Reloads {
+            succeeded: 0,
+            failed: 0,
+            last_succeeded: true,
+            loaded_at: unix_time(),
+        }
     }
 }
 
@@ -35,5 +40,7 @@ impl Reloads {
 }
 
 fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }

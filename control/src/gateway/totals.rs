@@ -29,7 +29,11 @@ pub struct ServerTotals {
 impl ServerTotals {
     /// Without what exists now: of a server that no longer counts among its service's.
     fn past(self) -> ServerTotals {
-        ServerTotals { active: 0, inactive: 0, ..self }
+        ServerTotals {
+            active: 0,
+            inactive: 0,
+            ..self
+        }
     }
 }
 

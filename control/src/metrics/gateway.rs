@@ -17,7 +17,12 @@ pub(super) fn general(text: &mut Text, gateway: &Gateway, complete: bool) {
     text.single(&EPOCH, status.epoch as f64);
     text.single(&CONFIG_WARNINGS, status.warnings.len() as f64);
     let results = [("success", reloads.succeeded), ("failure", reloads.failed)];
-    text.family(&RELOADS, results.iter().map(|(result, count)| Sample([result], *count as f64)));
+    text.family(
+        &RELOADS,
+        results
+            .iter()
+            .map(|(result, count)| Sample([result], *count as f64)),
+    );
     text.single(&RELOAD_SUCCESSFUL, f64::from(u8::from(reloads.last_succeeded)));
     text.single(&LOADED_AT, reloads.loaded_at as f64);
     text.single(&SCRAPE_COMPLETE, f64::from(u8::from(complete)));
@@ -32,9 +37,19 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
         .map(|(number, worker)| (number.to_string(), worker.cpu.to_string(), &*worker.stats))
         .collect();
     let busy = |stats: &WorkerStats| crate::gateway::WorkerTotals::from(stats).busy;
-    text.family(&WORKER_BUSY, named.iter().map(|(number, cpu, stats)| Sample([number, cpu], busy(stats))));
+    text.family(
+        &WORKER_BUSY,
+        named
+            .iter()
+            .map(|(number, cpu, stats)| Sample([number, cpu], busy(stats))),
+    );
     let mut count = |about: &About, count: fn(&WorkerStats) -> u64| {
-        text.family(about, named.iter().map(|(number, _, stats)| Sample([number], count(stats) as f64)));
+        text.family(
+            about,
+            named
+                .iter()
+                .map(|(number, _, stats)| Sample([number], count(stats) as f64)),
+        );
     };
     count(&WORKER_BUSY_CYCLES, |stats| stats.busy_cycles.get());
     count(&WORKER_CYCLES, |stats| stats.total_cycles.get());
@@ -53,7 +68,10 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
     let drops = DropReason::ALL.iter().flat_map(|&reason| {
         let workers = named.iter();
         workers.map(move |(number, _, stats)| {
-            Sample([reason.label(), number], stats.drops[reason as usize].get() as f64)
+            Sample(
+                [reason.label(), number],
+                stats.drops[reason as usize].get() as f64,
+            )
         })
     });
     text.family(&DROPS, drops);
@@ -61,13 +79,24 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
 
 /// Local ports, by group of local addresses; counters by address, which stays when a group changes.
 pub(super) fn local_ports(text: &mut Text, pools: &[LocalPool]) {
-    text.family(&LOCAL_USED, pools.iter().map(|pool| Sample([&pool.name], pool.used as f64)));
-    text.family(&LOCAL_FREE, pools.iter().map(|pool| Sample([&pool.name], pool.free as f64)));
-    let addresses = pools.iter().flat_map(|pool| pool.addresses.iter().map(move |address| (pool, address)));
-    let named: Vec<(&str, String, &LocalAddress)> =
-        addresses.map(|(pool, address)| (pool.name.as_str(), address.address.to_string(), address)).collect();
+    text.family(
+        &LOCAL_USED,
+        pools.iter().map(|pool| Sample([&pool.name], pool.used as f64)),
+    );
+    text.family(
+        &LOCAL_FREE,
+        pools.iter().map(|pool| Sample([&pool.name], pool.free as f64)),
+    );
+    let addresses = pools
+        .iter()
+        .flat_map(|pool| pool.addresses.iter().map(move |address| (pool, address)));
+    let named: Vec<(&str, String, &LocalAddress)> = addresses
+        .map(|(pool, address)| (pool.name.as_str(), address.address.to_string(), address))
+        .collect();
     let mut count = |about: &About, count: fn(&LocalAddress) -> u64| {
-        let samples = named.iter().map(|(pool, address, used)| Sample([pool, address], count(used) as f64));
+        let samples = named
+            .iter()
+            .map(|(pool, address, used)| Sample([pool, address], count(used) as f64));
         text.family(about, samples);
     };
     count(&LOCAL_TAKEN, |address| address.taken);
@@ -79,10 +108,15 @@ pub(super) fn local_ports(text: &mut Text, pools: &[LocalPool]) {
 
 /// Ethernet ports.
 pub(super) fn ports(text: &mut Text, ports: &[Port]) {
-    let info = ports.iter().map(|port| Sample([&*port.name, &*port.device, &*port.driver, &*port.mac], 1.0));
+    let info = ports
+        .iter()
+        .map(|port| Sample([&*port.name, &*port.device, &*port.driver, &*port.mac], 1.0));
     text.family(&PORT_INFO, info);
     let mut count = |about: &About, count: fn(&Port) -> u64| {
-        text.family(about, ports.iter().map(|port| Sample([&port.name], count(port) as f64)));
+        text.family(
+            about,
+            ports.iter().map(|port| Sample([&port.name], count(port) as f64)),
+        );
     };
     count(&PORT_UP, |port| port.link_up.into());
     count(&PORT_RECEIVED, |port| port.counters.received_packets);
@@ -101,5 +135,10 @@ pub(super) fn neighbours(text: &mut Text, neighbours: &[Neighbour]) {
     for neighbour in neighbours {
         *counts.entry((&neighbour.port, &neighbour.state)).or_default() += 1;
     }
-    text.family(&NEIGHBOURS, counts.iter().map(|((port, state), count)| Sample([port, state], *count as f64)));
+    text.family(
+        &NEIGHBOURS,
+        counts
+            .iter()
+            .map(|((port, state), count)| Sample([port, state], *count as f64)),
+    );
 }

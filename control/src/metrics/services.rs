@@ -40,9 +40,15 @@ type Pair = (&'static About, [&'static str; 2], fn(&ServerTotals) -> [u64; 2]);
 fn pairs(connections: &'static About, packets: &'static About, bytes: &'static About) -> [Pair; 3] {
     let directions = ["inbound", "outbound"];
     [
-        (connections, ["active", "inactive"], |totals| [totals.active, totals.inactive]),
-        (packets, directions, |totals| [totals.inbound_packets, totals.outbound_packets]),
-        (bytes, directions, |totals| [totals.inbound_bytes, totals.outbound_bytes]),
+        (connections, ["active", "inactive"], |totals| {
+            [totals.active, totals.inactive]
+        }),
+        (packets, directions, |totals| {
+            [totals.inbound_packets, totals.outbound_packets]
+        }),
+        (bytes, directions, |totals| {
+            [totals.inbound_bytes, totals.outbound_bytes]
+        }),
     ]
 }
 
@@ -52,7 +58,8 @@ pub(super) fn services(text: &mut Text, tables: &[Table], with_servers: bool) {
     let labelled = || labels.iter().zip(tables);
     let servers = labelled().map(|(labels, table)| Sample(labels.service(), table.servers.len() as f64));
     text.family(&SERVICE_SERVERS, servers);
-    let opened = labelled().map(|(labels, table)| Sample(labels.service(), table.service.totals.connections as f64));
+    let opened =
+        labelled().map(|(labels, table)| Sample(labels.service(), table.service.totals.connections as f64));
     text.family(&SERVICE_OPENED, opened);
     for (about, names, values) in pairs(&SERVICE_CONNECTIONS, &SERVICE_PACKETS, &SERVICE_BYTES) {
         let samples = labelled().flat_map(|(labels, table)| {
@@ -71,12 +78,22 @@ fn of_servers(text: &mut Text, labels: &[Labels], tables: &[Table]) {
     let labelled = labels.iter().zip(tables).flat_map(|(service, table)| {
         table.servers.iter().map(move |server| {
             let (address, port) = (server.address.to_string(), server.port.to_string());
-            (ServerLabels { service, address, port }, server)
+            (
+                ServerLabels {
+                    service,
+                    address,
+                    port,
+                },
+                server,
+            )
         })
     });
     let labelled: Vec<(ServerLabels<'_>, &Server)> = labelled.collect();
     let servers = || labelled.iter();
-    text.family(&SERVER_WEIGHT, servers().map(|(labels, server)| Sample(labels.all(), server.weight.into())));
+    text.family(
+        &SERVER_WEIGHT,
+        servers().map(|(labels, server)| Sample(labels.all(), server.weight.into())),
+    );
     let opened = servers().map(|(labels, server)| Sample(labels.all(), server.totals.connections as f64));
     text.family(&SERVER_OPENED, opened);
     for (about, names, values) in pairs(&SERVER_CONNECTIONS, &SERVER_PACKETS, &SERVER_BYTES) {
@@ -84,7 +101,10 @@ fn of_servers(text: &mut Text, labels: &[Labels], tables: &[Table]) {
             let [name, vip, port, protocol, address, server_port] = labels.all();
             let values = names.into_iter().zip(values(&server.totals));
             values.map(move |(which, value)| {
-                Sample([name, vip, port, protocol, address, server_port, which], value as f64)
+                Sample(
+                    [name, vip, port, protocol, address, server_port, which],
+                    value as f64,
+                )
             })
         });
         text.family(about, samples);

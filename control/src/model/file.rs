@@ -3,13 +3,10 @@
 
 use super::{LocalGroup, Model, ModelError, ServiceSpec, connected, position};
 use crate::config::{self, Config};
-use dataplane::flow::{Mode, TcpState, Timeouts};
 use dataplane::local::{LipPool, PortRange};
 use dataplane::neighbour::{Connected, Prefix, Route, RouteTable};
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::scheduler::SchedulerKind;
-use dataplane::service::{NoService, Protocol, Server, ServiceKey, Settings, StaticNeighbour};
-use dataplane::time::seconds;
+use dataplane::service::{Server, ServiceKey, StaticNeighbour};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +44,11 @@ impl fmt::Display for Changes {
             self.servers_added,
             self.servers_changed,
             self.servers_removed,
-            if self.network_changed { "; network or settings changed" } else { "" }
+            if self.network_changed {
+                "; network or settings changed"
+            } else {
+                ""
+            }
         )
     }
 }
@@ -59,7 +60,10 @@ impl Model {
     /// A limit is reached, or addresses or routes contradict each other.
     pub fn apply_file(&mut self, config: &Config) -> Result<Changes, ModelError> {
         let mut next = self.clone();
-        let mut changes = Changes { network_changed: next.apply_network(config)?, ..Changes::default() };
+        let mut changes = Changes {
+            network_changed: next.apply_network(config)?,
+            ..Changes::default()
+        };
         next.apply_services(config, &mut changes)?;
         next.network.addresses = next.addresses(None)?;
         *self = next;
@@ -67,11 +71,15 @@ impl Model {
     }
 
     fn apply_network(&mut self, config: &Config) -> Result<bool, ModelError> {
-        let mut changed = set(&mut self.settings, settings_of(config));
+        let mut changed = set(&mut self.settings, config.settings.clone());
 
         let mut ports = self.network.ports.to_vec();
         for (port, wanted) in ports.iter_mut().zip(&config.ports) {
-            port.addresses = wanted.addresses.iter().map(|own| (own.address, own.length)).collect();
+            port.addresses = wanted
+                .addresses
+                .iter()
+                .map(|own| (own.address, own.length))
+                .collect();
         }
         if ports[..] != self.network.ports[..] {
             self.network.ports = ports.into();
@@ -90,9 +98,16 @@ impl Model {
             changed = true;
         }
 
-        let groups: Vec<_> = config.local_addresses.iter().map(|group| self.local_group(group)).collect();
+        let groups: Vec<_> = config
+            .local_addresses
+            .iter()
+            .map(|group| self.local_group(group))
+            .collect();
         let same = groups.len() == self.locals.len()
-            && groups.iter().zip(&self.locals).all(|(new, old)| Arc::ptr_eq(&new.pool, &old.pool));
+            && groups
+                .iter()
+                .zip(&self.locals)
+                .all(|(new, old)| Arc::ptr_eq(&new.pool, &old.pool));
         self.locals = groups;
         Ok(changed || !same)
     }
@@ -100,8 +115,14 @@ impl Model {
     /// The group as the model keeps it: the very one that it has, when that is equal.
     fn local_group(&self, group: &config::LocalAddresses) -> LocalGroup {
         let ports = PortRange::new(group.ports.first, group.ports.last).unwrap_or_default();
-        let pool = LipPool { addresses: group.addresses().collect(), ports };
-        let known = self.locals.iter().find(|known| known.name == group.name && *known.pool == pool);
+        let pool = LipPool {
+            addresses: group.addresses().collect(),
+            ports,
+        };
+        let known = self
+            .locals
+            .iter()
+            .find(|known| known.name == group.name && *known.pool == pool);
         LocalGroup {
             name: group.name.clone(),
             port: PortId(group.port as u8),
@@ -112,21 +133,34 @@ impl Model {
     fn apply_services(&mut self, config: &Config, changes: &mut Changes) -> Result<(), ModelError> {
         let listeners = || {
             let services = config.services.iter();
-            services.flat_map(|service| service.listeners.iter().map(move |listener| (service, key_of(listener), listener)))
+            services.flat_map(|service| {
+                service
+                    .listeners
+                    .iter()
+                    .map(move |listener| (service, key_of(listener), listener))
+            })
         };
         let wanted: HashSet<ServiceKey> = listeners().map(|(_, key, _)| key).collect();
-        let gone: Vec<ServiceKey> = self.services.keys().filter(|key| !wanted.contains(key)).copied().collect();
+        let gone: Vec<ServiceKey> = self
+            .services
+            .keys()
+            .filter(|key| !wanted.contains(key))
+            .copied()
+            .collect();
         for key in gone {
             changes.servers_removed += self.services[&key].service.servers.len();
             self.remove_service(&key);
             changes.services_removed += 1;
         }
         for (service, key, listener) in listeners() {
-            let local_pools =
-                service.local_addresses.iter().map(|&group| Arc::clone(&self.locals[group].pool)).collect();
+            let local_pools = service
+                .local_addresses
+                .iter()
+                .map(|&group| Arc::clone(&self.locals[group].pool))
+                .collect();
             let spec = ServiceSpec {
                 key,
-                scheduler: scheduler_of(service.scheduler),
+                scheduler: service.scheduler,
                 one_packet: service.one_packet,
                 local_pools,
             };
@@ -150,9 +184,15 @@ impl Model {
         changes: &mut Changes,
     ) -> Result<(), ModelError> {
         let key = key_of(listener);
-        let wanted = config.pools[service.pool].servers.iter().map(|server| server_of(service, server, listener));
+        let wanted = config.pools[service.pool]
+            .servers
+            .iter()
+            .map(|server| server_of(service, server, listener));
         let wanted: Vec<Server> = wanted.collect();
-        let ends: HashMap<_, _> = wanted.iter().map(|server| ((server.address, server.port), ())).collect();
+        let ends: HashMap<_, _> = wanted
+            .iter()
+            .map(|server| ((server.address, server.port), ()))
+            .collect();
         let present = Arc::clone(&self.services[&key].service);
         for (at, server) in present.servers.iter().enumerate().rev() {
             if !ends.contains_key(&(server.address, server.port)) {
@@ -167,7 +207,12 @@ impl Model {
                     self.insert_server(key, server)?;
                     changes.servers_added += 1;
                 }
-                Some(at) if (Server { slot: service.servers[at].slot, ..server.clone() }) != service.servers[at] => {
+                Some(at)
+                    if (Server {
+                        slot: service.servers[at].slot,
+                        ..server.clone()
+                    }) != service.servers[at] =>
+                {
                     self.edit_server(key, at, server);
                     changes.servers_changed += 1;
                 }
@@ -186,17 +231,10 @@ fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
 }
 
 fn key_of(listener: &config::Listener) -> ServiceKey {
-    let protocol = match listener.protocol {
-        config::Protocol::Tcp => Protocol::Tcp,
-        config::Protocol::Udp => Protocol::Udp,
-    };
-    ServiceKey { address: listener.address, port: listener.port, protocol }
-}
-
-fn scheduler_of(scheduler: config::Scheduler) -> SchedulerKind {
-    match scheduler {
-        config::Scheduler::Rr => SchedulerKind::Rr,
-        config::Scheduler::Wrr => SchedulerKind::Wrr,
+    ServiceKey {
+        address: listener.address,
+        port: listener.port,
+        protocol: listener.protocol,
     }
 }
 
@@ -206,10 +244,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
         address: server.address,
         port: server.port_for(listener),
         weight: server.weight,
-        mode: match service.mode_of(server) {
-            config::Mode::Fullnat => Mode::Fullnat,
-            config::Mode::Dr => Mode::Dr,
-        },
+        mode: service.mode_of(server),
         upper_threshold: server.upper_threshold,
         lower_threshold: server.lower_threshold,
     }
@@ -230,38 +265,11 @@ fn routes_of(config: &Config, connected: &[Connected]) -> Result<RouteTable, Mod
         let to = Prefix::around(route.to.network(), route.to.length());
         match route.via {
             Some(via) => routes.push(Route { to, via }),
-            None => connected.push(Connected { port: PortId(route.port as u8), prefix: to }),
+            None => connected.push(Connected {
+                port: PortId(route.port as u8),
+                prefix: to,
+            }),
         }
     }
     RouteTable::new(&connected, &routes).map_err(ModelError::Routes)
-}
-
-fn settings_of(config: &Config) -> Settings {
-    let mut timeouts = Timeouts { udp: seconds(config.timeouts.udp), ..Timeouts::default() };
-    let tcp = &config.timeouts.tcp;
-    for (state, value) in [
-        (TcpState::Established, tcp.established),
-        (TcpState::SynSent, tcp.syn_sent),
-        (TcpState::SynRecv, tcp.syn_recv),
-        (TcpState::FinWait, tcp.fin_wait),
-        (TcpState::TimeWait, tcp.time_wait),
-        (TcpState::Close, tcp.close),
-        (TcpState::CloseWait, tcp.close_wait),
-        (TcpState::LastAck, tcp.last_ack),
-        (TcpState::Listen, tcp.listen),
-        (TcpState::SynAck, tcp.synack),
-    ] {
-        timeouts.tcp[state as usize] = seconds(value);
-    }
-    Settings {
-        timeouts,
-        sloppy_tcp: config.settings.sloppy_tcp,
-        conn_reuse_mode: config.settings.conn_reuse_mode,
-        expire_nodest_conn: config.settings.expire_nodest_conn,
-        no_service: match config.settings.no_service {
-            config::NoService::Reject => NoService::Reject,
-            config::NoService::Drop => NoService::Drop,
-        },
-        icmp_rate: config.settings.icmp_rate,
-    }
 }

@@ -92,7 +92,11 @@ impl ConnectionFilter {
     pub fn resolve(&self, gateway: &Gateway) -> Result<Selection, FilterError> {
         Ok(Selection {
             limit: self.limit.unwrap_or(u64::MAX),
-            services: self.service.as_ref().map(|name| named(gateway, name)).transpose()?,
+            services: self
+                .service
+                .as_ref()
+                .map(|name| named(gateway, name))
+                .transpose()?,
             server: End::parse("server", self.server.as_ref())?,
             client: End::parse("client", self.client.as_ref())?,
         })
@@ -118,7 +122,11 @@ pub fn connections(
         }
         left -= 1;
         each(Connection::from(&connection))?;
-        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if left == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     if complete { Ok(()) } else { Err(Silent) }
 }
@@ -143,8 +151,14 @@ enum End {
 impl End {
     fn parse(key: &'static str, text: Option<&String>) -> Result<Option<End>, FilterError> {
         let Some(text) = text else { return Ok(None) };
-        let end = text.parse().map(End::Address).or_else(|_| text.parse().map(End::Port));
-        end.map(Some).map_err(|_| FilterError::Address { key, text: text.clone() })
+        let end = text
+            .parse()
+            .map(End::Address)
+            .or_else(|_| text.parse().map(End::Port));
+        end.map(Some).map_err(|_| FilterError::Address {
+            key,
+            text: text.clone(),
+        })
     }
 
     fn is(self, address: &SocketAddr) -> bool {
@@ -158,7 +172,9 @@ impl End {
 impl Selection {
     fn has(&self, connection: &flow::Connection) -> bool {
         let service = (connection.protocol, connection.virtual_address);
-        self.services.as_ref().is_none_or(|services| services.contains(&service))
+        self.services
+            .as_ref()
+            .is_none_or(|services| services.contains(&service))
             && self.server.is_none_or(|end| end.is(&connection.server))
             && self.client.is_none_or(|end| end.is(&connection.client))
     }
@@ -169,7 +185,13 @@ fn named(gateway: &Gateway, name: &str) -> Result<HashSet<(u8, SocketAddr)>, Fil
     let state = gateway.state();
     let services = state.model.services();
     let found = services.filter(|entry| entry.name == name || entry.service.key.to_string() == name);
-    let ends = found.map(|entry| entry.service.key).map(|key| (key.protocol as u8, (key.address, key.port).into()));
+    let ends = found
+        .map(|entry| entry.service.key)
+        .map(|key| (key.protocol as u8, (key.address, key.port).into()));
     let ends: HashSet<_> = ends.collect();
-    if ends.is_empty() { Err(FilterError::NoService(name.to_owned())) } else { Ok(ends) }
+    if ends.is_empty() {
+        Err(FilterError::NoService(name.to_owned()))
+    } else {
+        Ok(ends)
+    }
 }

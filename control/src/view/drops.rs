@@ -21,7 +21,10 @@ pub struct Drop {
 #[must_use]
 pub fn drops(gateway: &Gateway, all: bool) -> Vec<Drop> {
     let count = |&reason: &DropReason| {
-        let counters = gateway.workers().iter().map(|worker| worker.stats.drops[reason as usize].get());
+        let counters = gateway
+            .workers()
+            .iter()
+            .map(|worker| worker.stats.drops[reason as usize].get());
         let workers: Vec<u64> = counters.collect();
         Drop {
             reason: reason.label().to_owned(),
@@ -30,5 +33,9 @@ pub fn drops(gateway: &Gateway, all: bool) -> Vec<Drop> {
             text: reason.text().to_owned(),
         }
     };
-    DropReason::ALL.iter().map(count).filter(|drop| all || drop.total > 0).collect()
+    DropReason::ALL
+        .iter()
+        .map(count)
+        .filter(|drop| all || drop.total > 0)
+        .collect()
 }

@@ -87,17 +87,28 @@ impl AddAssign<&AddressUse> for LocalAddress {
 pub fn local_pools(gateway: &Gateway) -> Result<Vec<LocalPool>, Silent> {
     let mut used: HashMap<Ipv4Addr, LocalAddress> = HashMap::new();
     let complete = gateway.local_addresses(|worker| {
-        *used.entry(worker.address).or_insert(LocalAddress::unused(worker.address)) += &worker;
+        *used
+            .entry(worker.address)
+            .or_insert(LocalAddress::unused(worker.address)) += &worker;
     });
     if !complete {
         return Err(Silent);
     }
     let state = gateway.state();
-    Ok(state.model.local_groups().iter().map(|group| view(&state, group, &used)).collect())
+    Ok(state
+        .model
+        .local_groups()
+        .iter()
+        .map(|group| view(&state, group, &used))
+        .collect())
 }
 
 fn view(state: &State, group: &LocalGroup, used: &HashMap<Ipv4Addr, LocalAddress>) -> LocalPool {
-    let of = |address: &Ipv4Addr| used.get(address).copied().unwrap_or(LocalAddress::unused(*address));
+    let of = |address: &Ipv4Addr| {
+        used.get(address)
+            .copied()
+            .unwrap_or(LocalAddress::unused(*address))
+    };
     let addresses: Vec<LocalAddress> = group.pool.addresses.iter().map(of).collect();
     let servers = servers_of(state, group);
     let ports = group.pool.ports;
@@ -105,7 +116,11 @@ fn view(state: &State, group: &LocalGroup, used: &HashMap<Ipv4Addr, LocalAddress
     let used: u64 = addresses.iter().map(|address| address.used).sum();
     LocalPool {
         name: group.name.clone(),
-        port: state.config.ports.get(usize::from(group.port.0)).map_or_else(String::new, |port| port.name.clone()),
+        port: state
+            .config
+            .ports
+            .get(usize::from(group.port.0))
+            .map_or_else(String::new, |port| port.name.clone()),
         ports: (ports.first(), ports.last()),
         servers,
         capacity,
@@ -118,8 +133,20 @@ fn view(state: &State, group: &LocalGroup, used: &HashMap<Ipv4Addr, LocalAddress
 
 /// How many servers are reached by FULLNAT from the group.
 fn servers_of(state: &State, group: &LocalGroup) -> usize {
-    let services = state.model.services().map(|entry| &entry.service).filter(|service| group.serves(service));
-    let servers = services.flat_map(|service| service.servers.iter().map(|server| (service.key.protocol, server)));
+    let services = state
+        .model
+        .services()
+        .map(|entry| &entry.service)
+        .filter(|service| group.serves(service));
+    let servers = services.flat_map(|service| {
+        service
+            .servers
+            .iter()
+            .map(|server| (service.key.protocol, server))
+    });
     let fullnat = servers.filter(|(_, server)| server.mode == Mode::Fullnat);
-    fullnat.map(|(protocol, server)| (server.address, server.port, protocol)).collect::<HashSet<_>>().len()
+    fullnat
+        .map(|(protocol, server)| (server.address, server.port, protocol))
+        .collect::<HashSet<_>>()
+        .len()
 }

@@ -27,7 +27,13 @@ pub struct Neighbour {
 /// # Errors
 /// A worker does not answer.
 pub fn neighbours(gateway: &Gateway) -> Result<Vec<Neighbour>, Silent> {
-    let names: Vec<String> = gateway.state().config.ports.iter().map(|port| port.name.clone()).collect();
+    let names: Vec<String> = gateway
+        .state()
+        .config
+        .ports
+        .iter()
+        .map(|port| port.name.clone())
+        .collect();
     let mut found = Vec::new();
     let complete = gateway.neighbours(|neighbour| found.push(neighbour));
     if !complete {
@@ -36,7 +42,10 @@ pub fn neighbours(gateway: &Gateway) -> Result<Vec<Neighbour>, Silent> {
     found.sort_unstable_by_key(|neighbour| (neighbour.port, neighbour.address));
     let view = |neighbour: dataplane::neighbour::NeighbourView| Neighbour {
         address: neighbour.address,
-        port: names.get(usize::from(neighbour.port.0)).cloned().unwrap_or_default(),
+        port: names
+            .get(usize::from(neighbour.port.0))
+            .cloned()
+            .unwrap_or_default(),
         mac: neighbour.mac.map(|mac| mac.to_string()),
         state: neighbour.state.name().to_owned(),
         age: neighbour.age,

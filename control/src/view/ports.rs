@@ -35,21 +35,28 @@ pub struct Port {
 pub fn ports(gateway: &Gateway) -> Vec<Port> {
     let state = gateway.state();
     let configured = state.config.ports.iter().zip(state.model.network().ports.iter());
-    let ports = configured.zip(gateway.ports()).enumerate().map(|(number, ((named, settings), device))| {
-        let stats = || gateway.workers().iter().map(|worker| &worker.stats);
-        Port {
-            number,
-            name: named.name.clone(),
-            device: named.device.argument().to_owned(),
-            driver: device.driver(),
-            mac: settings.mac.to_string(),
-            mtu: settings.mtu,
-            link_up: device.link_up(),
-            addresses: settings.addresses.iter().map(|(own, length)| format!("{own}/{length}")).collect(),
-            counters: device.counters(),
-            worker_received: stats().map(|stats| stats.port_received[number].get()).sum(),
-            worker_sent: stats().map(|stats| stats.port_sent[number].get()).sum(),
-        }
-    });
+    let ports = configured
+        .zip(gateway.ports())
+        .enumerate()
+        .map(|(number, ((named, settings), device))| {
+            let stats = || gateway.workers().iter().map(|worker| &worker.stats);
+            Port {
+                number,
+                name: named.name.clone(),
+                device: named.device.argument().to_owned(),
+                driver: device.driver(),
+                mac: settings.mac.to_string(),
+                mtu: settings.mtu,
+                link_up: device.link_up(),
+                addresses: settings
+                    .addresses
+                    .iter()
+                    .map(|(own, length)| format!("{own}/{length}"))
+                    .collect(),
+                counters: device.counters(),
+                worker_received: stats().map(|stats| stats.port_received[number].get()).sum(),
+                worker_sent: stats().map(|stats| stats.port_sent[number].get()).sum(),
+            }
+        });
     ports.collect()
 }

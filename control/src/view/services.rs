@@ -85,13 +85,23 @@ pub fn table(gateway: &Gateway) -> Vec<Table> {
         let servers: Vec<Server> = service
             .servers
             .iter()
-            .map(|server| server_view(&entry.name, &listen, server, gateway.server_totals(&state, server.slot)))
+            .map(|server| {
+                server_view(
+                    &entry.name,
+                    &listen,
+                    server,
+                    gateway.server_totals(&state, server.slot),
+                )
+            })
             .collect();
         let mut totals = departed.get(&service.key).copied().unwrap_or_default();
         for server in &servers {
             totals += server.totals;
         }
-        Table { service: service_view(&state, &entry.name, listen, service, totals), servers }
+        Table {
+            service: service_view(&state, &entry.name, listen, service, totals),
+            servers,
+        }
     });
     tables.collect()
 }
@@ -110,7 +120,10 @@ fn service_view(
     totals: ServerTotals,
 ) -> Service {
     let groups = state.model.local_groups();
-    let used = groups.iter().filter(|group| group.serves(service)).map(|group| group.name.clone());
+    let used = groups
+        .iter()
+        .filter(|group| group.serves(service))
+        .map(|group| group.name.clone());
     Service {
         name: name.to_owned(),
         listen,
@@ -142,5 +155,6 @@ fn server_view(name: &str, listen: &str, server: &service::Server, totals: Serve
 
 fn warning(server: &service::Server, totals: ServerTotals) -> Option<String> {
     let (now, upper) = (totals.active + totals.inactive, u64::from(server.upper_threshold));
-    (upper > 0 && now >= upper).then(|| format!("{now} connections reach the upper threshold: gets no new ones"))
+    (upper > 0 && now >= upper)
+        .then(|| format!("{now} connections reach the upper threshold: gets no new ones"))
 }

@@ -44,7 +44,11 @@ pub fn status(gateway: &Gateway) -> Status {
         workers: gateway.workers().len(),
         ports: state.config.ports.len(),
         services: state.model.services().count(),
-        servers: state.model.services().map(|entry| entry.service.servers.len()).sum(),
+        servers: state
+            .model
+            .services()
+            .map(|entry| entry.service.servers.len())
+            .sum(),
         reloads: gateway.reloads(),
         warnings: state.config.warnings.iter().map(ToString::to_string).collect(),
     }
