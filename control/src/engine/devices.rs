@@ -9,7 +9,7 @@ use dataplane::service::PortSettings;
 use dpdk::{Eal, Mempool, Port, PortOptions};
 use nix::errno::Errno;
 use parking_lot::Mutex;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Descriptors of each queue: bursts of a few milliseconds on a software port, and little memory.
 const DESCRIPTORS: u16 = 1024;
@@ -106,6 +106,18 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
         port: device,
         settings,
     })
+}
+
+/// The socket that a `net_memif` server makes as a file, and removes when it may.
+pub(super) fn socket_file(device: &Device) -> Option<PathBuf> {
+    let Device::Vdev(argument) = device else {
+        return None;
+    };
+    let value = |key| argument.split(',').find_map(|part| part.strip_prefix(key));
+    let is_file = argument.starts_with("net_memif")
+        && matches!(value("role="), Some("server" | "master"))
+        && value("socket-abstract=") == Some("no");
+    value("socket=").filter(|_| is_file).map(PathBuf::from)
 }
 
 /// Logs what a port has become that has just started.
@@ -208,5 +220,15 @@ mod tests {
         symlink("../../drivers/vfio-pci", device.join("driver")).unwrap();
         assert_eq!(obstacle(), None);
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_memif_server_leaves_a_socket_only_as_a_file() {
+        let of = |text: &str| socket_file(&Device::Vdev(text.to_owned()));
+        let server = "net_memif0,role=server,socket=/run/m,socket-abstract=no";
+        assert_eq!(of(server), Some("/run/m".into()));
+        assert_eq!(of(&server.replace("role=server", "role=client")), None);
+        assert_eq!(of("net_memif0,role=server,socket=m"), None);
+        assert_eq!(of("net_tap0,role=server,socket=/m,socket-abstract=no"), None);
     }
 }

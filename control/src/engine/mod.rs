@@ -1,8 +1,8 @@
 //! The running gateway: DPDK, ports, worker threads, and the control side around them.
 //!
 //! [`run`] is the program's way through it: [`start`], then [`Running::become_user`] once all that takes a privilege
-//! is open, [`Running::supervise`] until a signal comes, and [`Running::stop`]. All of them on one thread, as DPDK
-//! ends only on the thread that started it.
+//! is open, and [`Running::stop`] in the end. All of them on one thread, as DPDK ends only on the thread that
+//! started it.
 
 mod cleaner;
 mod clock;
@@ -13,7 +13,6 @@ mod netlink;
 mod peer;
 mod privileges;
 mod run;
-pub mod signals;
 mod thread;
 mod watch;
 
@@ -67,6 +66,12 @@ impl Running {
                 Ok(())
             }
         }
+    }
+
+    /// The number of a worker whose thread is gone: a panic, where one does not abort the process.
+    #[must_use]
+    pub fn dead_worker(&self) -> Option<usize> {
+        self.workers.iter().position(WorkerThread::has_ended)
     }
 
     /// Stops the workers, closes the ports, ends DPDK and removes its files. Other holders of the gateway should be
@@ -191,6 +196,12 @@ fn at_key(config: &Config, error: EalError) -> anyhow::Error {
 fn cleaner(options: &EalOptions, config: &Config) -> Option<Cleaner> {
     let mut paths = options.runtime_files();
     paths.push(config.api.socket.clone());
+    paths.extend(
+        config
+            .ports
+            .iter()
+            .filter_map(|port| devices::socket_file(&port.device)),
+    );
     Cleaner::start(&paths)
         .inspect_err(|error| tracing::warn!("sockets will be left behind: {error:#}"))
         .ok()

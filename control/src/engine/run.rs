@@ -1,73 +1,84 @@
-//! `tidegate run`: from the start of a gateway to its end.
+//! The life of the process around the running gateway: API, signals, another user, orderly end.
 
 use super::watch::Watch;
-use super::{Running, signals, start};
+use super::{Running, start};
+use crate::api;
 use crate::config::Config;
-use crate::gateway::Gateway;
-use anyhow::{Result, bail};
-use signals::Request;
+use anyhow::{Context, Result, anyhow};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How often the running gateway is looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long reloads and listings that wait for a worker may hold up the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Runs the gateway of the configuration at `path` until a signal ends it. To be called on the main thread, before
-/// there is any other.
+/// Runs the gateway that `config`, read from `path`, describes, until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// Why it does not start, with what to do; or that it had to end by itself.
+/// Why it does not start, with what to do; or that it has ended by itself.
 pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
-    let signals = signals::take()?;
+    let place = format!("{}:{}: api", config.file, config.api.place);
+    let server = api::Server::bind(&config.api, &config.metrics).context(place)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .context("no threads for the API")?;
+    // From here on signals wait for us: one that came during the start would end us halfway.
+    let stop = runtime.spawn(api::stop());
+    let early = runtime.block_on(async { signal(SignalKind::hangup()) });
+
     let running = start(path, config)?;
-    running.become_user()?;
-    tracing::info!("the gateway runs");
-    let outcome = running.supervise(&signals);
+    let outcome = running.become_user().and_then(|()| {
+        tracing::info!("the gateway runs");
+        runtime.block_on(serve(&running, server, stop))
+    });
+    drop(early);
+    runtime.shutdown_timeout(LAST_WORDS);
     running.stop();
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-impl Running {
-    /// Looks after the gateway until it is asked to end: reloads on request, tells of what comes up.
-    ///
-    /// # Errors
-    /// A worker has died: what it did not finish is lost, and the gateway has to end.
-    pub fn supervise(&self, requests: &Receiver<Request>) -> Result<()> {
-        let mut watch = Watch::default();
-        loop {
-            match requests.recv_timeout(LOOK) {
-                Ok(Request::Reload) => reload(&self.gateway),
-                Ok(Request::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {}
+/// Serves the API until a signal comes, or a worker dies.
+async fn serve(
+    running: &Running,
+    server: api::Server,
+    stop: tokio::task::JoinHandle<std::io::Result<()>>,
+) -> Result<()> {
+    let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway)));
+    let mut outcome = Ok(());
+    let end = async {
+        tokio::select! {
+            // Without signals there would be no orderly end; then the end comes at once.
+            stopped = stop => {
+                if let Ok(Err(error)) = stopped {
+                    tracing::error!("cannot wait for signals: {error}");
+                }
             }
-            if let Some(number) = self.workers.iter().position(|worker| worker.has_ended()) {
-                bail!(
-                    "worker {number} has died, and its connections with it: the gateway ends; start it again"
-                );
-            }
-            watch.look(&self.gateway, Instant::now());
+            error = supervise(running) => outcome = Err(error),
         }
-    }
+    };
+    let served = server.run(Arc::clone(&running.gateway), end).await;
+    hangups.abort();
+    outcome.and(served.context("the API's sockets cannot be watched"))
 }
 
-fn reload(gateway: &Gateway) {
-    match gateway.reload() {
-        Ok(done) => {
-            for warning in &done.warnings {
-                tracing::warn!("{warning}");
-            }
-            tracing::info!(
-                epoch = done.epoch,
-                "the configuration is reloaded: {}",
-                done.changes
+/// Tells of what comes up while the gateway runs. Ends only when it cannot go on.
+async fn supervise(running: &Running) -> anyhow::Error {
+    let mut watch = Watch::default();
+    let mut interval = tokio::time::interval(LOOK);
+    loop {
+        interval.tick().await;
+        if let Some(number) = running.dead_worker() {
+            return anyhow!(
+                "worker {number} has died, and its connections with it: the gateway ends; start it again"
             );
         }
-        Err(error) => {
-            for line in error.to_string().lines() {
-                tracing::error!("nothing is reloaded: {line}");
-            }
-        }
+        watch.look(&running.gateway, Instant::now());
     }
 }
