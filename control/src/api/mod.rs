@@ -80,5 +80,5 @@ pub async fn serve(gateway: Arc<Gateway>, shutdown: impl Future<Output = ()>) ->
     server
         .run(gateway, shutdown)
         .await
-        .map_err(|source| BindError::Watch { source })
+        .map_err(|reason| BindError::Watch { reason })
 }
