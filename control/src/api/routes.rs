@@ -75,7 +75,10 @@ async fn in_time(request: Request, next: Next) -> Response {
 
 async fn no_path(State(paths): State<&'static str>, request: Request) -> ApiError {
     let path = request.uri().path();
-    ApiError::new(StatusCode::NOT_FOUND, format!("nothing is at {path}; the paths here are {paths}"))
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        format!("nothing is at {path}; the paths here are {paths}"),
+    )
 }
 
 async fn wrong_method(request: Request) -> ApiError {

@@ -1,7 +1,7 @@
 //! `tidegate show` and `tidegate reload`: what the API answers, as tables.
 
-use super::client::{ClientError, ask};
 use super::check::count;
+use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, warn};
 use crate::view::{Drop, LocalPool, Neighbour, Port, Reload, Server, Service, Status, Worker};
@@ -99,10 +99,7 @@ fn status_lines(status: &Status) -> Table {
         (status.services, "service"),
         (status.servers, "server"),
     ];
-    line(
-        "has",
-        counts.map(|(number, what)| count(number, what)).join(", "),
-    );
+    line("has", counts.map(|(number, what)| count(number, what)).join(", "));
     let reloads = &status.reloads;
     let last = if reloads.last_succeeded {
         ""

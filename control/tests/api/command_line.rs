@@ -29,7 +29,11 @@ fn stderr(output: &Output) -> String {
 fn show(fake: &Fake, arguments: &[&str]) -> String {
     let socket = fake.socket();
     let output = tidegate(&[&["show", "--socket", socket.to_str().unwrap()], arguments].concat());
-    assert_eq!((code(&output), stderr(&output)), (0, String::new()), "{arguments:?}");
+    assert_eq!(
+        (code(&output), stderr(&output)),
+        (0, String::new()),
+        "{arguments:?}"
+    );
     stdout(&output)
 }
 
@@ -40,12 +44,29 @@ fn check_sums_up_a_good_file_and_tells_every_error_of_a_bad_one() {
     std::fs::write(&file, BASE).unwrap();
     let output = tidegate(&["check", file.to_str().unwrap()]);
     assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
-    assert!(stdout(&output).ends_with(": good: 2 ports, 3 services, 4 servers, 0 warnings\n"), "{}", stdout(&output));
-    std::fs::write(&file, BASE.replace("pool: web", "pool: wbe").replace("mode: fullnat, scheduler: rr", "mode: x")).unwrap();
+    assert!(
+        stdout(&output).ends_with(": good: 2 ports, 3 services, 4 servers, 0 warnings\n"),
+        "{}",
+        stdout(&output)
+    );
+    std::fs::write(
+        &file,
+        BASE.replace("pool: web", "pool: wbe")
+            .replace("mode: fullnat, scheduler: rr", "mode: x"),
+    )
+    .unwrap();
     let output = tidegate(&["check", file.to_str().unwrap()]);
     assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
     let place = format!("{}:", file.display());
-    assert_eq!(stderr(&output).lines().filter(|line| line.starts_with(&place)).count(), 3, "{}", stderr(&output));
+    assert_eq!(
+        stderr(&output)
+            .lines()
+            .filter(|line| line.starts_with(&place))
+            .count(),
+        3,
+        "{}",
+        stderr(&output)
+    );
     // Running it is refused in the same words, before anything is opened.
     let run = tidegate(&["run", "--config", file.to_str().unwrap()]);
     assert_eq!((code(&run), stderr(&run)), (2, stderr(&output)));
@@ -68,15 +89,31 @@ fn every_listing_is_a_table_or_json() {
         ("local-addresses", "POOL", "10.0.0.201"),
     ] {
         let table = show(&fake, &[what]);
-        assert!(table.trim_start().starts_with(title) && table.contains(row), "{what}:\n{table}");
+        assert!(
+            table.trim_start().starts_with(title) && table.contains(row),
+            "{what}:\n{table}"
+        );
         let json = show(&fake, &[what, "--json"]);
         for value in serde_json::Deserializer::from_str(&json).into_iter::<serde_json::Value>() {
             value.unwrap_or_else(|error| panic!("{what}: {error}: {json}"));
         }
     }
-    assert_eq!(show(&fake, &["connections", "--service", "web", "--limit", "2"]).lines().count(), 3);
-    assert_eq!(show(&fake, &["servers", "--service", "203.0.113.100:80/udp"]).lines().count(), 2);
-    assert_eq!(show(&fake, &["drops", "--all"]).lines().count(), 1 + dataplane::drops::DropReason::COUNT);
+    assert_eq!(
+        show(&fake, &["connections", "--service", "web", "--limit", "2"])
+            .lines()
+            .count(),
+        3
+    );
+    assert_eq!(
+        show(&fake, &["servers", "--service", "203.0.113.100:80/udp"])
+            .lines()
+            .count(),
+        2
+    );
+    assert_eq!(
+        show(&fake, &["drops", "--all"]).lines().count(),
+        1 + dataplane::drops::DropReason::COUNT
+    );
 }
 
 #[test]
@@ -85,7 +122,10 @@ fn reload_tells_what_changed_or_what_is_wrong() {
     let socket = fake.socket();
     let reload = || tidegate(&["reload", "--socket", socket.to_str().unwrap()]);
     let output = reload();
-    assert_eq!((code(&output), stdout(&output).as_str()), (0, "epoch 2: nothing has changed\n"));
+    assert_eq!(
+        (code(&output), stdout(&output).as_str()),
+        (0, "epoch 2: nothing has changed\n")
+    );
     fake.write(&BASE.replace("pool: one", "pool: two"));
     let output = reload();
     assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
@@ -98,16 +138,29 @@ fn without_a_gateway_the_remedy_is_told() {
     let output = tidegate(&["show", "status", "--socket", "/nonexistent/api.sock"]);
     assert_eq!((code(&output), stdout(&output).as_str()), (1, ""));
     let said = stderr(&output);
-    assert!(said.contains("/nonexistent/api.sock") && said.contains("is tidegate running?"), "{said}");
+    assert!(
+        said.contains("/nonexistent/api.sock") && said.contains("is tidegate running?"),
+        "{said}"
+    );
 }
 
 #[test]
 fn the_gateway_s_refusals_come_through() {
     let fake = Fake::new(BASE);
     let socket = fake.socket();
-    let output = tidegate(&["show", "connections", "--service", "nosuch", "--socket", socket.to_str().unwrap()]);
+    let output = tidegate(&[
+        "show",
+        "connections",
+        "--service",
+        "nosuch",
+        "--socket",
+        socket.to_str().unwrap(),
+    ]);
     assert_eq!(code(&output), 1);
-    assert_eq!(stderr(&output), "tidegate: no service is named nosuch or listens there; see show services\n");
+    assert_eq!(
+        stderr(&output),
+        "tidegate: no service is named nosuch or listens there; see show services\n"
+    );
 }
 
 #[test]
@@ -134,21 +187,44 @@ fn replay_reads_a_file_or_standard_input() {
     let scenario = directory.path().join("scenario.jsonl");
     std::fs::write(&scenario, "{\"at\": 0, \"port\": \"wan\", \"hex\": \"00\"}\n").unwrap();
     let replay = |scenario: &Path| {
-        tidegate(&["replay", "--config", config.to_str().unwrap(), scenario.to_str().unwrap(), "--connections"])
+        tidegate(&[
+            "replay",
+            "--config",
+            config.to_str().unwrap(),
+            scenario.to_str().unwrap(),
+            "--connections",
+        ])
     };
     let output = replay(&scenario);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(stdout(&output).contains("\"reason\":\"runt_frame\""), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("\"reason\":\"runt_frame\""),
+        "{}",
+        stdout(&output)
+    );
     // Standard input is empty here.
-    assert_eq!((code(&replay(Path::new("-"))), stdout(&replay(Path::new("-"))).as_str()), (0, ""));
+    assert_eq!(
+        (
+            code(&replay(Path::new("-"))),
+            stdout(&replay(Path::new("-"))).as_str()
+        ),
+        (0, "")
+    );
     std::fs::write(&scenario, "{\"at\": 0, \"prt\": \"wan\"}\n").unwrap();
     let output = replay(&scenario);
     assert_eq!(code(&output), 1);
-    assert!(stderr(&output).contains("scenario.jsonl:1: not an event"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("scenario.jsonl:1: not an event"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(code(&replay(&directory.path().join("missing"))), 1);
 }
 
 #[test]
 fn the_version_is_that_of_the_package() {
-    assert_eq!(stdout(&tidegate(&["version"])), format!("tidegate {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        stdout(&tidegate(&["version"])),
+        format!("tidegate {}\n", env!("CARGO_PKG_VERSION"))
+    );
 }

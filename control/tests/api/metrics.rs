@@ -8,8 +8,12 @@ use std::process::{Command, Stdio};
 
 /// The value of a series, written as in the text.
 fn value(text: &str, series: &str) -> f64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("{series} is missing in\n{text}")).parse().unwrap()
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{series} is missing in\n{text}"))
+        .parse()
+        .unwrap()
 }
 
 fn assert_no_duplicates(text: &str) {
@@ -29,19 +33,42 @@ fn services_that_share_a_server_or_an_endpoint_are_distinct_series() {
     fake.arrive(datagram(9, VIP));
     let text = fake.metrics();
     assert_no_duplicates(&text);
-    let opened = |labels: &str| value(&text, &format!("tidegate_server_connections_opened_total{{{labels}}}"));
+    let opened = |labels: &str| {
+        value(
+            &text,
+            &format!("tidegate_server_connections_opened_total{{{labels}}}"),
+        )
+    };
     let server = |service: &str, vip: &str, protocol: &str| {
         opened(&format!(
             "service=\"{service}\",vip=\"{vip}\",port=\"80\",protocol=\"{protocol}\",server=\"10.0.0.11\",server_port=\"8080\""
         ))
     };
     assert_eq!(server("web", "203.0.113.100", "tcp"), 1.0);
-    assert_eq!(server("web", "203.0.113.100", "udp"), 1.0);
+    assert_eq!(server("dgram", "203.0.113.100", "udp"), 1.0);
     assert_eq!(server("also", "203.0.113.101", "tcp"), 1.0);
     let tcp = "service=\"web\",vip=\"203.0.113.100\",port=\"80\",protocol=\"tcp\"";
-    assert_eq!(value(&text, &format!("tidegate_service_connections_opened_total{{{tcp}}}")), 3.0);
-    assert_eq!(value(&text, &format!("tidegate_service_packets_total{{{tcp},direction=\"inbound\"}}")), 3.0);
-    assert_eq!(value(&text, &format!("tidegate_service_bytes_total{{{tcp},direction=\"inbound\"}}")), 120.0);
+    assert_eq!(
+        value(
+            &text,
+            &format!("tidegate_service_connections_opened_total{{{tcp}}}")
+        ),
+        3.0
+    );
+    assert_eq!(
+        value(
+            &text,
+            &format!("tidegate_service_packets_total{{{tcp},direction=\"inbound\"}}")
+        ),
+        3.0
+    );
+    assert_eq!(
+        value(
+            &text,
+            &format!("tidegate_service_bytes_total{{{tcp},direction=\"inbound\"}}")
+        ),
+        120.0
+    );
     assert_eq!(value(&text, &format!("tidegate_service_servers{{{tcp}}}")), 2.0);
 }
 
@@ -71,23 +98,37 @@ fn the_gateway_itself_is_measured() {
 }
 
 #[test]
+fn the_metrics_address_serves_metrics_and_nothing_else() {
+    let fake = Fake::new(BASE);
+    let (status, text) = fake.ask_metrics_address("/metrics");
+    assert_eq!((status, value(&text, "tidegate_epoch")), (200, 1.0));
+    for path in ["/v1/status", "/v1/connections", "/"] {
+        let (status, body) = fake.ask_metrics_address(path);
+        assert_eq!(status, 404, "{body}");
+        assert!(body.contains("the paths here are /metrics"), "{body}");
+    }
+}
+
+#[test]
 fn promtool_finds_nothing_to_say() {
     let fake = Fake::new(BASE);
     fake.open(1);
     let text = fake.metrics();
-    let promtool = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let Ok(mut promtool) = promtool_spawn(promtool) else {
+    let mut command = Command::new("promtool");
+    command
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let Ok(mut promtool) = command.spawn() else {
         eprintln!("promtool is not installed: not checked");
         return;
     };
     promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
-}
-
-fn promtool_spawn(command: &mut Command) -> std::io::Result<std::process::Child> {
-    command.stderr(Stdio::piped()).spawn()
 }
 
 #[test]

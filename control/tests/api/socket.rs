@@ -9,7 +9,12 @@ use tidegate::config::{Api, Metrics, Place};
 
 fn bind(socket: &Path, group: Option<&str>) -> Result<Server, String> {
     let place = Place::default();
-    let api = Api { socket: socket.to_owned(), mode: 0o600, group: group.map(str::to_owned), place };
+    let api = Api {
+        socket: socket.to_owned(),
+        mode: 0o600,
+        group: group.map(str::to_owned),
+        place,
+    };
     Server::bind(&api, &Metrics { listen: None, place }).map_err(|error| error.to_string())
 }
 
@@ -66,5 +71,9 @@ fn what_cannot_be_bound_says_why() {
     assert!(error.contains("groupadd no-such-group"), "{error}");
     let error = bind(&directory.path().join("x".repeat(120)), None).unwrap_err();
     assert!(error.contains("shorter"), "{error}");
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left behind");
+    assert_eq!(
+        std::fs::read_dir(directory.path()).unwrap().count(),
+        1,
+        "nothing is left behind"
+    );
 }
