@@ -1,5 +1,7 @@
 //! Mistakes and expectations that the field has taught, each with its case number.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use std::net::Ipv4Addr;
 
 use dataplane::scheduler::SchedulerKind;

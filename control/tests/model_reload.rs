@@ -1,5 +1,7 @@
 //! A file applied to a running model: a diff by identity, all or nothing.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use dataplane::packet::MacAddr;
 use dataplane::service::{PortSettings, Protocol, ServiceKey};
 use std::sync::Arc;
