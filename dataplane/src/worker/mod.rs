@@ -23,7 +23,7 @@ mod schedule;
 pub mod shard;
 mod stats;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transmit;
 
 pub use io::{BURST, Io, PacketBurst};
