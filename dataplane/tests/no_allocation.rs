@@ -289,6 +289,13 @@ fn no_turn_allocates_or_frees() {
         }
         rig.mailbox.orders.push(Order::Publish(plan.snapshot())).unwrap();
         rig.settle(round % 5 != 0);
+        if round % 20 == 0 {
+            // Nobody answers until neighbours count as failed.
+            for _ in 0..4 {
+                rig.now = rig.now.after(seconds(1));
+                rig.settle(false);
+            }
+        }
         rig.now = rig.now.after(match round % 20 {
             10 => seconds(61),
             19 => seconds(905),

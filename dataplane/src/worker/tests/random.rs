@@ -214,11 +214,7 @@ impl Run {
 fn change(plan: &mut Plan, what: u8, value: u8) {
     let slot = usize::from(value) % 3;
     match what % 9 {
-        0 => plan.edit(slot, |service| {
-            service
-                .servers
-                .rotate_left(usize::from(!service.servers.is_empty()))
-        }),
+        0 => plan.edit(slot, |service| service.servers.reverse()),
         1 => plan.edit(slot, |service| drop(service.servers.pop())),
         2 => plan.edit(1, |service| {
             let number = u32::from(value % 2) + 4;
@@ -260,9 +256,15 @@ fn change(plan: &mut Plan, what: u8, value: u8) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn the_books_always_balance(known: bool, steps in steps()) {
+    fn the_books_always_balance(known: bool, spoilt: bool, steps in steps()) {
         let mut run = Run { gateway: cramped(known), seen: Vec::new(), last: Vec::new(), waiting: 0 };
         for step in steps {
+            let spoils = matches!(step, Step::Mutant(..) | Step::Garbage(..));
+            if spoils && !spoilt {
+                // Without these every single checksum has to be right.
+                continue;
+            }
+            run.gateway.may_be_wrong += usize::from(spoils);
             run.step(step);
         }
         run.turn();

@@ -174,6 +174,21 @@ fn long_timeouts_are_exact_from_any_phase() {
     }
 }
 
+/// Timeouts that become shorter count for connections that there are, idle ones too.
+#[test]
+fn shorter_timeouts_count_at_once() {
+    let mut gateway = Gateway::new(Plan::web(Mode::Fullnat, 1));
+    for n in 0..300 {
+        gateway.establish(client(1, 1024 + n), WEB);
+    }
+    gateway.pass(seconds(10));
+    gateway.change(|plan| plan.settings.timeouts.set(60, 0, 0));
+    gateway.pass(seconds(50) - 1);
+    assert_eq!(gateway.stats.connections.get(), 300);
+    gateway.pass(20);
+    assert_eq!(gateway.stats.connections.get(), 0);
+}
+
 #[test]
 fn packets_keep_a_connection_alive() {
     let mut gateway = Gateway::new(Plan::web(Mode::Fullnat, 1));
