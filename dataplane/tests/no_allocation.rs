@@ -1,6 +1,9 @@
 //! A worker neither allocates nor frees after its construction, whatever happens to it: the allocator counts during
 //! its turns. Its packets come from a pool and go back there, as mbufs do.
 
+// A whole program of tests.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 #[allow(dead_code)]
 #[path = "../src/worker/tests/frames.rs"]
 mod frames;
@@ -280,7 +283,7 @@ fn no_turn_allocates_or_frees() {
         });
         match round % 30 {
             7 => plan.route_by("203.0.113.3".parse().unwrap()),
-            14 => plan.edit(0, |service| drop(service.servers.pop())),
+            14 => plan.edit(0, |service| service.servers.pop()),
             21 => plan.edit(0, |service| service.servers.push(server(2, Mode::Fullnat))),
             22 => plan.route_by(ROUTER),
             24 => plan.know_neighbours(),

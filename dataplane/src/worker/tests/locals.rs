@@ -73,14 +73,23 @@ fn groups_are_tried_in_their_order() {
         });
         plan.edit(0, |service| service.local_pools.push(second));
     });
-    let locals: Vec<_> = (0..20)
+    let mut locals: Vec<_> = (0..10)
         .map(|n| gateway.establish(client(1, 1024 + n), WEB))
         .collect();
+    gateway.finish(client(1, 1024), WEB);
+    locals.extend((10..20).map(|n| gateway.establish(client(1, 1024 + n), WEB)));
     assert!(locals[..10].iter().all(|local| local.port() < 20_000));
     assert!(locals[10..].iter().all(|local| local.port() >= 20_000));
-    gateway.finish(client(1, 1024), WEB);
     let again = gateway.forward(&Sent::tcp(client(2, 1), WEB, SYN));
     assert_eq!(again.from, locals[0], "recycled");
+    // Before, the second group had ports: that the first could have recycled one does not count.
+    let recycled: u64 = gateway
+        .worker
+        .locals
+        .addresses()
+        .map(|address| address.recycled)
+        .sum();
+    assert_eq!(recycled, 1);
 }
 
 /// LPORT-01: the connection that has been closing longest gives up its port, and the server, which may still

@@ -144,10 +144,10 @@ impl Plan {
     }
 
     /// Changes the service in a slot, as an edit of its servers.
-    pub(crate) fn edit(&mut self, slot: usize, change: impl FnOnce(&mut Service)) {
+    pub(crate) fn edit<T>(&mut self, slot: usize, change: impl FnOnce(&mut Service) -> T) {
         let service = Arc::make_mut(self.services[slot].as_mut().unwrap());
         service.revision += 1;
-        change(service);
+        let _ = change(service);
     }
 
     /// New local addresses, for all services that there are.

@@ -215,7 +215,7 @@ fn change(plan: &mut Plan, what: u8, value: u8) {
     let slot = usize::from(value) % 3;
     match what % 9 {
         0 => plan.edit(slot, |service| service.servers.reverse()),
-        1 => plan.edit(slot, |service| drop(service.servers.pop())),
+        1 => plan.edit(slot, |service| service.servers.pop()),
         2 => plan.edit(1, |service| {
             let number = u32::from(value % 2) + 4;
             if service.servers.iter().all(|server| server.slot != number) {
@@ -232,7 +232,7 @@ fn change(plan: &mut Plan, what: u8, value: u8) {
             }
             service.scheduler = SchedulerKind::ALL[usize::from(value) % 2];
         }),
-        4 => plan.settings.expire_nodest_conn = value % 2 == 0,
+        4 => plan.settings.expire_nodest_conn = value.is_multiple_of(2),
         5 => plan.route_by([ROUTER, "203.0.113.3".parse().unwrap()][usize::from(value) % 2]),
         6 => match value % 2 {
             0 => plan.know_neighbours(),

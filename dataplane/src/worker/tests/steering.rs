@@ -53,6 +53,9 @@ impl Io for Fabric {
     }
 }
 
+/// Who handed a packet over, and to whom.
+type HandOver = (u8, u8);
+
 /// The workers of one gateway, their packets carried from ring to ring by hand.
 struct Team {
     workers: Vec<Worker<Fabric, TagIndex>>,
@@ -106,7 +109,7 @@ impl Team {
 
     /// Lets a packet arrive at that worker's queue; all turn until it is through. Who handed it to whom, and what
     /// was sent, by whom.
-    fn deliver(&mut self, at: u8, port: PortId, packet: &Sent) -> (Vec<(u8, u8)>, Vec<(u8, Seen)>) {
+    fn deliver(&mut self, at: u8, port: PortId, packet: &Sent) -> (Vec<HandOver>, Vec<(u8, Seen)>) {
         let mac = if port == WAN { WAN_MAC } else { LAN_MAC };
         self.workers[usize::from(at)]
             .io_mut()

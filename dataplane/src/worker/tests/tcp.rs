@@ -281,7 +281,7 @@ fn a_server_removed_and_added_again_has_its_connections() {
         let local = gateway.establish(from, WEB);
         let data = Sent::tcp(from, WEB, ACK).at(1001, 5001).data(b"data");
         let server = gateway.plan.services[0].as_ref().unwrap().servers[0].clone();
-        gateway.change(|plan| plan.edit(0, |service| drop(service.servers.remove(0))));
+        gateway.change(|plan| plan.edit(0, |service| service.servers.remove(0)));
         for _ in 0..3 {
             let (dropped, sent) = gateway.dropped_by(|gateway| gateway.inbound(&data));
             assert_eq!((dropped, sent.len()), (Some((DropReason::ServerGone, 1)), 0));
@@ -310,7 +310,7 @@ fn connections_of_a_gone_server_end_where_that_is_wanted() {
     let clients: Vec<_> = (0..200).map(|n| client(1, 40_000 + n)).collect();
     let locals: Vec<_> = clients.iter().map(|from| gateway.establish(*from, WEB)).collect();
     let _ = gateway.plan.snapshot();
-    gateway.plan.edit(0, |service| drop(service.servers.remove(0)));
+    gateway.plan.edit(0, |service| service.servers.remove(0));
     let snapshot = gateway.plan.snapshot();
     gateway
         .mailbox
