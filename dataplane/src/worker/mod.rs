@@ -23,7 +23,7 @@ mod schedule;
 pub mod shard;
 mod stats;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transmit;
 
 pub use io::{BURST, Io, PacketBurst};
@@ -128,8 +128,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     owned: ShardSet,
     listings: listing::Listings,
     sweep: housekeeping::Sweep,
-    /// Where the search for connections without a server goes on.
-    gone_from: Option<u32>,
+    /// Where the review of all connections after a new snapshot goes on.
+    review_from: Option<u32>,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -186,7 +186,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             owned: snapshot.shards.owned_by(number),
             listings: listing::Listings::default(),
             sweep: housekeeping::Sweep::default(),
-            gone_from: None,
+            review_from: None,
             snapshot,
         };
         worker.begin();
