@@ -1,5 +1,6 @@
 //! The library behind the `tidegate` program: what surrounds the packet path and never touches a packet.
 
+pub mod bench;
 pub mod config;
 pub mod engine;
 pub mod gateway;

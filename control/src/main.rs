@@ -1,5 +1,18 @@
 //! Temporary.
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("bench") {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            options: tidegate::bench::Options,
+        }
+        let cli: Cli = clap::Parser::parse_from(std::env::args().skip(1));
+        if let Err(error) = tidegate::bench::run(&cli.options) {
+            eprintln!("error: {error:#}");
+            std::process::exit(1);
+        }
+        return;
+    }
     let path = std::path::PathBuf::from(std::env::args().nth(1).unwrap());
     let config = tidegate::config::load(&path).unwrap();
     let running = tidegate::engine::start(&path, config).unwrap();

@@ -3,7 +3,12 @@
 mod clock;
 mod devices;
 mod io;
+mod rte_index;
 mod thread;
+
+pub(crate) use clock::TickClock;
+pub(crate) use io::Frame;
+pub(crate) use rte_index::RteIndex;
 
 use crate::config::{self, Config, Workers};
 use crate::gateway::{Gateway, PortDevice, WorkerHandle};

@@ -1,0 +1,179 @@
+//! Two ports in memory: clients behind the first, real servers behind the second. Frames are mbufs that go round
+//! in a fixed order, as in a device's ring, so that a measurement is of the code that runs over DPDK ports.
+
+use super::flows::{FRAME, Flow, client};
+use super::tcp;
+use crate::engine::Frame;
+use anyhow::{Context, Result};
+use arrayvec::ArrayVec;
+use dataplane::packet::{Packet, PortId};
+use dataplane::worker::{BURST, Io, PacketBurst};
+use dpdk::Mempool;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Frames of one pair of ports: as many as a receive ring of usual size holds.
+const FRAMES: usize = 1024;
+
+/// What clients send.
+pub(super) enum Clients {
+    /// Datagrams in this order, over and over; a multiple of [`BURST`] long.
+    Order(Arc<[Flow]>, usize),
+    /// One datagram of each flow, from this number on.
+    New(u64),
+    /// TCP connections from opening to close.
+    Connections(tcp::Script),
+}
+
+/// What is behind the second port.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Servers {
+    /// Ideal servers: each datagram comes back at once, and TCP is answered.
+    Answer,
+    /// Servers whose replies take another way.
+    Silent,
+}
+
+/// The ports.
+pub(super) struct Generator {
+    free: VecDeque<Frame>,
+    replies: VecDeque<Frame>,
+    clients: Clients,
+    servers: Servers,
+    /// Frames that clients have sent.
+    pub(super) sent: u64,
+}
+
+impl Generator {
+    /// Ports over buffers of `pool`.
+    ///
+    /// # Errors
+    /// The pool has too few of them.
+    pub(super) fn new(pool: &Mempool, clients: Clients, servers: Servers) -> Result<Generator> {
+        let frame = |_| {
+            pool.alloc_from(&[0; FRAME])
+                .map(Frame::from)
+                .context("packet buffers have run out")
+        };
+        Ok(Generator {
+            free: (0..FRAMES).map(frame).collect::<Result<_>>()?,
+            replies: VecDeque::with_capacity(FRAMES),
+            clients,
+            servers,
+            sent: 0,
+        })
+    }
+
+    /// Lets the clients send something else from now on.
+    pub(super) fn set_clients(&mut self, clients: Clients) {
+        self.clients = clients;
+    }
+
+    fn requests(&mut self, burst: &mut PacketBurst<Frame>) {
+        let count = burst.remaining_capacity().min(self.free.len());
+        self.sent += count as u64;
+        match &mut self.clients {
+            Clients::Order(order, at) => {
+                if *at + BURST > order.len() {
+                    *at = 0;
+                }
+                for (mut frame, flow) in self.free.drain(..count).zip(&order[*at..]) {
+                    flow.write(frame.bytes_mut());
+                    burst.push(frame);
+                }
+                *at += count;
+            }
+            Clients::New(next) => {
+                for mut frame in self.free.drain(..count) {
+                    Flow::of(*next).write(frame.bytes_mut());
+                    *next += 1;
+                    burst.push(frame);
+                }
+            }
+            Clients::Connections(script) => {
+                for (place, mut frame) in self.free.drain(..count).enumerate() {
+                    script.write(place, frame.bytes_mut(), client);
+                    burst.push(frame);
+                }
+                script.advance();
+            }
+        }
+    }
+
+    fn answer(&mut self, burst: &mut PacketBurst<Frame>) {
+        let tcp = matches!(self.clients, Clients::Connections(_));
+        for mut frame in burst.drain(..) {
+            let bytes = frame.bytes_mut();
+            let answered = match bytes.first_chunk_mut::<FRAME>() {
+                Some(bytes) => {
+                    turn_round(bytes);
+                    !tcp || tcp::answer(bytes)
+                }
+                None => false,
+            };
+            if answered {
+                self.replies.push_back(frame);
+            } else {
+                self.free.push_back(frame);
+            }
+        }
+    }
+}
+
+/// Swaps MAC addresses, IP addresses and ports; no checksum minds.
+#[inline]
+fn turn_round(frame: &mut [u8; FRAME]) {
+    swap_macs(frame);
+    let (source, destination) = (four(frame, 26), four(frame, 30));
+    frame[26..30].copy_from_slice(&destination);
+    frame[30..34].copy_from_slice(&source);
+    let [a, b, c, d] = four(frame, 34);
+    frame[34..38].copy_from_slice(&[c, d, a, b]);
+}
+
+/// Swaps the MAC addresses: all that the plainest forwarder does to a frame.
+#[inline]
+pub(super) fn swap_macs(frame: &mut [u8; FRAME]) {
+    let mut macs = [0; 12];
+    macs[..6].copy_from_slice(&frame[6..12]);
+    macs[6..].copy_from_slice(&frame[..6]);
+    frame[..12].copy_from_slice(&macs);
+}
+
+#[inline]
+fn four(frame: &[u8; FRAME], at: usize) -> [u8; 4] {
+    [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]
+}
+
+impl Io for Generator {
+    type Packet = Frame;
+
+    #[inline]
+    fn receive(&mut self, port: PortId, burst: &mut PacketBurst<Frame>) {
+        if port == PortId(0) {
+            return self.requests(burst);
+        }
+        let count = burst.remaining_capacity().min(self.replies.len());
+        burst.extend(self.replies.drain(..count));
+    }
+
+    #[inline]
+    fn transmit(&mut self, port: PortId, burst: &mut PacketBurst<Frame>) {
+        if port == PortId(1) && self.servers == Servers::Answer {
+            self.answer(burst);
+        } else {
+            self.free.extend(burst.drain(..));
+        }
+    }
+
+    /// What the gateway says itself, such as gratuitous ARP, takes a frame out of the round.
+    fn allocate(&mut self) -> Option<Frame> {
+        self.free.pop_front()
+    }
+
+    fn hand_over(&mut self, _worker: u8, _port: PortId, packet: Frame) -> Result<(), Frame> {
+        Err(packet)
+    }
+
+    fn take_over(&mut self, _burst: &mut ArrayVec<(PortId, Frame), BURST>) {}
+}
