@@ -40,8 +40,8 @@ pub(super) struct Generator {
     replies: VecDeque<Frame>,
     clients: Clients,
     servers: Servers,
-    /// Frames that clients have sent.
-    pub(super) sent: u64,
+    /// Where what the gateway says itself comes from, such as gratuitous ARP; nobody listens to that.
+    pool: Mempool,
 }
 
 impl Generator {
@@ -60,7 +60,7 @@ impl Generator {
             replies: VecDeque::with_capacity(FRAMES),
             clients,
             servers,
-            sent: 0,
+            pool: pool.clone(),
         })
     }
 
@@ -71,7 +71,6 @@ impl Generator {
 
     fn requests(&mut self, burst: &mut PacketBurst<Frame>) {
         let count = burst.remaining_capacity().min(self.free.len());
-        self.sent += count as u64;
         match &mut self.clients {
             Clients::Order(order, at) => {
                 if *at + BURST > order.len() {
@@ -103,21 +102,24 @@ impl Generator {
     fn answer(&mut self, burst: &mut PacketBurst<Frame>) {
         let tcp = matches!(self.clients, Clients::Connections(_));
         for mut frame in burst.drain(..) {
-            let bytes = frame.bytes_mut();
-            let answered = match bytes.first_chunk_mut::<FRAME>() {
-                Some(bytes) => {
-                    turn_round(bytes);
-                    !tcp || tcp::answer(bytes)
-                }
-                None => false,
+            let Some(bytes) = client_frame(&mut frame) else {
+                continue;
             };
-            if answered {
-                self.replies.push_back(frame);
-            } else {
+            turn_round(bytes);
+            if tcp && !tcp::answer(bytes) {
                 self.free.push_back(frame);
+            } else {
+                self.replies.push_back(frame);
             }
         }
     }
+}
+
+/// A frame that began as a client's: the gateway's own are none of IPv4 here.
+#[inline]
+fn client_frame(frame: &mut Frame) -> Option<&mut [u8; FRAME]> {
+    let bytes = frame.bytes_mut().first_chunk_mut::<FRAME>()?;
+    (bytes[12..14] == [8, 0]).then_some(bytes)
 }
 
 /// Swaps MAC addresses, IP addresses and ports; no checksum minds.
@@ -162,13 +164,16 @@ impl Io for Generator {
         if port == PortId(1) && self.servers == Servers::Answer {
             self.answer(burst);
         } else {
-            self.free.extend(burst.drain(..));
+            for mut frame in burst.drain(..) {
+                if client_frame(&mut frame).is_some() {
+                    self.free.push_back(frame);
+                }
+            }
         }
     }
 
-    /// What the gateway says itself, such as gratuitous ARP, takes a frame out of the round.
     fn allocate(&mut self) -> Option<Frame> {
-        self.free.pop_front()
+        self.pool.alloc().map(Frame::from)
     }
 
     fn hand_over(&mut self, _worker: u8, _port: PortId, packet: Frame) -> Result<(), Frame> {

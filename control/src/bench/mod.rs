@@ -102,7 +102,7 @@ impl<'a> Bench<'a> {
     fn run(&mut self) -> Result<()> {
         if !self.options.json {
             println!(
-                "one worker, 60-byte frames, {} hugepages, DPDK {}",
+                "one worker, 60-byte frames, {} hugepages, {}",
                 if self.eal.has_hugepages() { "with" } else { "without" },
                 self.eal.version()
             );
