@@ -124,9 +124,10 @@ impl Floor {
         frame[26..30].copy_from_slice(&source.to_ne_bytes());
         frame[30..34].copy_from_slice(&destination.to_ne_bytes());
         frame[34..38].copy_from_slice(&ports.to_ne_bytes());
-        let ttl = word(frame, 22);
-        frame[22] -= 1;
-        let header = addresses.word(ttl, word(frame, 22)).apply(word(frame, 24));
+        let old_ttl = word(frame, 22);
+        let ttl = old_ttl.to_be().wrapping_sub(1 << 8).to_be();
+        frame[22..24].copy_from_slice(&ttl.to_ne_bytes());
+        let header = addresses.word(old_ttl, ttl).apply(word(frame, 24));
         frame[24..26].copy_from_slice(&header.to_ne_bytes());
         let datagram = addresses.double_word(old_ports, ports).apply_udp(word(frame, 40));
         frame[40..42].copy_from_slice(&datagram.to_ne_bytes());

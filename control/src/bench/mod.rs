@@ -37,6 +37,8 @@ const LIVES: u64 = 4096;
 /// Ticks for each turn while connections open and close: so much faster does time pass that TIME_WAIT's two
 /// minutes end within some thousand turns.
 const HASTE: u32 = 8;
+/// Connections that may be there then: twice what TIME_WAIT holds.
+const MOST_LEFT: u64 = 20_000;
 /// Packet buffers: three generators, and what is under way.
 const BUFFERS: u32 = 8191;
 
@@ -310,6 +312,10 @@ impl<'a> Bench<'a> {
             [&mut pipeline, &mut |packets| drive(packets, || swap.turn())],
         );
         finish(&worker)?;
+        let left = worker.stats().connections.get();
+        if left > MOST_LEFT {
+            bail!("{left} connections are left: they end more slowly than they begin");
+        }
         let [connection, mac_swap] = costs.map(|cost| cost.times(tcp::PACKETS as f64));
         Ok(Opening {
             what: "TCP connection: handshake, request, answer, close, expiry",

@@ -6,7 +6,7 @@ use crate::arch;
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
 use crate::neighbour::AddressClass;
-use crate::packet::{Kind, Packet, PortId, parse};
+use crate::packet::{Kind, Packet, PortId, parse_into};
 use arrayvec::ArrayVec;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -65,15 +65,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 continue;
             };
             let place = at as Place;
-            match parse(packet, &self.rules[usize::from(port.0)]) {
-                Ok(headers) => {
-                    burst.headers[at] = headers;
-                    match headers.kind {
-                        Kind::Flow => burst.flows.push(place),
-                        Kind::Arp => self.arp(burst, place),
-                        Kind::Icmp => self.icmp(burst, place),
-                    }
-                }
+            let headers = &mut burst.headers[at];
+            match parse_into(packet, &self.rules[usize::from(port.0)], headers) {
+                Ok(()) => match headers.kind {
+                    Kind::Flow => burst.flows.push(place),
+                    Kind::Arp => self.arp(burst, place),
+                    Kind::Icmp => self.icmp(burst, place),
+                },
                 Err(reason) => {
                     if let Some(packet) = burst.take(place) {
                         self.discard(packet, reason);
