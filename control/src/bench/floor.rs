@@ -95,7 +95,7 @@ impl Floor {
         let mut queries = ArrayVec::<Query, BURST>::new();
         for frame in burst.iter() {
             let key = frame.bytes().first_chunk::<FRAME>().and_then(key_of);
-            queries.push(self.table.query(key.unwrap_or_default(), ipv4::UDP));
+            queries.push(self.table.announce(key.unwrap_or_default(), ipv4::UDP));
         }
         let mut hits = [None; BURST];
         self.table.lookup_burst(&queries, &mut hits[..queries.len()]);

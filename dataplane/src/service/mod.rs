@@ -8,6 +8,7 @@ use crate::packet::{MacAddr, PortId};
 use crate::scheduler::SchedulerKind;
 use crate::worker::shard::ShardMap;
 use hashbrown::HashMap;
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -42,6 +43,13 @@ impl Protocol {
     }
 }
 
+/// The lower-case name.
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// What identifies a service: VIP, port (host order) and protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct ServiceKey {
@@ -51,6 +59,13 @@ pub struct ServiceKey {
     pub port: u16,
     /// The transport protocol.
     pub protocol: Protocol,
+}
+
+/// As operators write it: `203.0.113.100:80/tcp`.
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}/{}", self.address, self.port, self.protocol.name())
+    }
 }
 
 /// A real server of one service. The forwarding mode belongs to the server, as in LVS.

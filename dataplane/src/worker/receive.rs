@@ -20,11 +20,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         self.stats.receive(port, count as u64);
         burst.clear();
-        for packet in arrived {
+        burst.ports.extend(std::iter::repeat_n(port, count));
+        burst.packets.extend(arrived.into_iter().map(|packet| {
             arch::prefetch(packet.bytes(), 0);
-            burst.packets.push(Some(packet));
-            burst.ports.push(port);
-        }
+            Some(packet)
+        }));
         self.process(burst);
         count
     }
@@ -65,18 +65,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 continue;
             };
             let place = at as Place;
-            let headers = &mut burst.headers[at];
-            match parse_into(packet, &self.rules[usize::from(port.0)], headers) {
-                Ok(()) => match headers.kind {
-                    Kind::Flow => burst.flows.push(place),
-                    Kind::Arp => self.arp(burst, place),
-                    Kind::Icmp => self.icmp(burst, place),
-                },
-                Err(reason) => {
-                    if let Some(packet) = burst.take(place) {
-                        self.discard(packet, reason);
-                    }
+            let rules = &self.rules[usize::from(port.0)];
+            if let Err(reason) = parse_into(packet, rules, &mut burst.headers[at]) {
+                if let Some(packet) = burst.take(place) {
+                    self.discard(packet, reason);
                 }
+                continue;
+            }
+            match burst.headers[at].kind {
+                Kind::Flow => burst.flows.push(place),
+                Kind::Arp => self.arp(burst, place),
+                Kind::Icmp => self.icmp(burst, place),
             }
         }
     }
@@ -119,9 +118,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn track(&mut self, burst: &mut Burst<I::Packet>) {
         for &place in &burst.flows {
             let headers = &burst.headers[usize::from(place)];
-            burst
-                .queries
-                .push(self.table.query(headers.key, headers.protocol));
+            // Fetched while the next ones are hashed, so that the first is there when the last is done.
+            let query = self.table.announce(headers.key, headers.protocol);
+            burst.queries.push(query);
         }
         let count = burst.queries.len();
         self.table.lookup_burst(&burst.queries, &mut burst.hits[..count]);
