@@ -84,12 +84,16 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn start(options: &'a Options) -> Result<Bench<'a>> {
         let most = options.flows.iter().copied().fold(CONNECTIONS, u32::max);
+        // A million connections have two million keys in rte_hash, of 48 to 80 bytes each.
+        let tables = match options.table {
+            Some(Table::Tag) => 0,
+            _ => most.div_ceil(CONNECTIONS) * 192,
+        };
         let eal = Eal::init(&EalOptions {
             program: "tidegate-bench".to_owned(),
             no_pci: true,
             telemetry: false,
-            // rte_hash: two keys of each connection, twice the 48 bytes that each takes, for DPDK's alignments.
-            memory_mb: 64 + most / 1024 / 1024 * 192 + 192,
+            memory_mb: 64 + tables,
             ..EalOptions::default()
         })?;
         let pool = Mempool::new(&eal, "bench", BUFFERS, 256, Mempool::DEFAULT_DATA_ROOM, None)?;
