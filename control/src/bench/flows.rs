@@ -75,7 +75,9 @@ impl Flow {
 /// Every flow once; the first ones once more where that fills a burst.
 pub(super) fn each(flows: u32) -> Arc<[Flow]> {
     let whole = flows.next_multiple_of(BURST as u32);
-    (0..whole).map(|number| Flow::of(u64::from(number % flows))).collect()
+    (0..whole)
+        .map(|number| Flow::of(u64::from(number % flows)))
+        .collect()
 }
 
 /// Flows drawn at random, each as likely as any other.

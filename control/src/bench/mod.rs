@@ -109,7 +109,11 @@ impl<'a> Bench<'a> {
         if !self.options.json {
             println!(
                 "one worker, 60-byte frames, {} hugepages, {}",
-                if self.eal.has_hugepages() { "with" } else { "without" },
+                if self.eal.has_hugepages() {
+                    "with"
+                } else {
+                    "without"
+                },
                 self.eal.version()
             );
             println!("\nknown connections (UDP)\n{}", Row::HEADING);
@@ -143,7 +147,10 @@ impl<'a> Bench<'a> {
         if !self.options.json {
             println!("\nconnections that come and go\n{}", Opening::HEADING);
         }
-        let modes = self.options.mode.map_or(vec![Mode::Fullnat, Mode::Dr], |mode| vec![mode]);
+        let modes = self
+            .options
+            .mode
+            .map_or(vec![Mode::Fullnat, Mode::Dr], |mode| vec![mode]);
         for mode in modes {
             for table in self.tables() {
                 self.opened(mode, table)?;

@@ -32,10 +32,7 @@ const LOCAL_PORTS: u32 = 32_768;
 /// The server of that number.
 pub(super) fn server(number: u32) -> (Ipv4Addr, MacAddr) {
     let number = number as u8;
-    (
-        Ipv4Addr::new(10, 0, 8, number),
-        MacAddr([2, 0, 0, 0, 1, number]),
-    )
+    (Ipv4Addr::new(10, 0, 8, number), MacAddr([2, 0, 0, 0, 1, number]))
 }
 
 /// The local address of that number.
@@ -58,7 +55,10 @@ fn yaml(mode: Mode, connections: u32) -> String {
         text,
         "local_addresses:\n  - {{ name: dip, port: lan, addresses: [{first}-{last}] }}"
     );
-    let _ = writeln!(text, "neighbours:\n  - {{ address: 192.0.2.1, mac: \"{ROUTER}\" }}");
+    let _ = writeln!(
+        text,
+        "neighbours:\n  - {{ address: 192.0.2.1, mac: \"{ROUTER}\" }}"
+    );
     for number in 0..SERVERS {
         let (address, mac) = server(number);
         let _ = writeln!(text, "  - {{ address: {address}, mac: \"{mac}\" }}");

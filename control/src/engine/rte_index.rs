@@ -25,7 +25,11 @@ impl RteIndex {
         Ok(RteIndex {
             table,
             bytes: bytes_for(entries as usize),
-            pages: if eal.has_hugepages() { Pages::Huge } else { Pages::Plain },
+            pages: if eal.has_hugepages() {
+                Pages::Huge
+            } else {
+                Pages::Plain
+            },
         })
     }
 }
