@@ -52,9 +52,11 @@ fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to: &FlowKey,
 
     ip[ADDRESSES..ADDRESSES + 4].copy_from_slice(&source.to_ne_bytes());
     ip[ADDRESSES + 4..ADDRESSES + 8].copy_from_slice(&destination.to_ne_bytes());
+    // TTL and protocol as one word: read once, since a load of both right after a store of one has to wait.
     let old_ttl = word(ip, TTL);
-    ip[TTL] = ip[TTL].wrapping_sub(1);
-    let header = addresses.word(old_ttl, word(ip, TTL));
+    let ttl = old_ttl.wrapping_sub(1 << 8);
+    put(ip, TTL, ttl);
+    let header = addresses.word(old_ttl, ttl);
     put(ip, IP_CHECKSUM, header.apply(word(ip, IP_CHECKSUM)));
 
     segment[..4].copy_from_slice(&ports.to_ne_bytes());

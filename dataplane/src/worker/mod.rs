@@ -34,6 +34,7 @@ pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Wheel};
 use crate::local::{LocalPorts, LocalPortsConfig};
+use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{PortId, PortRules};
 use crate::scheduler::SchedulerState;
@@ -217,6 +218,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The ports, for what tests and `tidegate replay` put in and take out.
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.io
+    }
+
+    /// Takes the connection table's memory from the system now instead of at first use.
+    pub fn touch(&mut self) {
+        self.table.touch();
+    }
+
+    /// The connection table's memory in bytes, and what kind it is.
+    #[must_use]
+    pub fn table_memory(&self) -> (usize, Pages) {
+        self.table.memory()
     }
 
     /// When the next timer is due; none while there are no connections.
