@@ -2,6 +2,8 @@
 //! `NAME.txt`, what `tidegate check` says of it; `config/warnings` likewise. With `TIDEGATE_BLESS=1` the texts are
 //! written anew: read the difference before committing it.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;

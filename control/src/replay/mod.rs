@@ -222,6 +222,7 @@ fn ports(config: &Config) -> Vec<PortSettings> {
     ports
         .map(|(number, port)| PortSettings {
             mac: port.mac.map_or(MacAddr([0x02, 0x74, 0x67, 0, 0, number as u8]), MacAddr),
+            any_mac: false,
             mtu: port.mtu,
             addresses: port.addresses.iter().map(|own| (own.address, own.length)).collect(),
             check_partial: true,

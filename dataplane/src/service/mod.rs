@@ -136,6 +136,8 @@ impl Default for Settings {
 pub struct PortSettings {
     /// The port's MAC address.
     pub mac: MacAddr,
+    /// Take unicast frames whatever their destination MAC: for devices that have no MAC of their own.
+    pub any_mac: bool,
     /// Largest IP packet that may leave through it, in bytes.
     pub mtu: u16,
     /// The port's own addresses, with the length of the prefix of each.

@@ -260,7 +260,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.rules.clear();
         self.rules.extend(snapshot.ports.iter().map(|port| PortRules {
             mac: port.mac,
-            any_mac: false,
+            any_mac: port.any_mac,
             check_partial: port.check_partial,
         }));
     }

@@ -129,6 +129,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
     let totals = forward(&arguments, &eal, &mut paths);
     report(&eal, &ports, &totals);
+    paths.iter_mut().for_each(drain);
     Ok(())
 }
 
@@ -160,6 +161,16 @@ fn inject(pool: &Mempool, to: &mut TxQueue, count: usize) {
         let mut burst: Burst = (0..left.min(32)).map_while(|_| pool.alloc_from(&frame)).collect();
         left -= left.min(32);
         to.burst(&mut burst);
+    }
+}
+
+/// Takes out what still circulates: net_ring would lose it when it is closed. Devices that make frames never run
+/// dry, hence the bound.
+fn drain(path: &mut Path) {
+    let mut burst = Burst::new();
+    for _ in 0..64 {
+        path.from.burst(&mut burst);
+        mbuf::free_all(&mut burst);
     }
 }
 

@@ -210,3 +210,46 @@ pub struct PortRange {
     /// The highest.
     pub last: u16,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_at_the_ends_of_their_lengths() {
+        let all = Prefix::new(Ipv4Addr::new(10, 1, 2, 3), 0);
+        assert_eq!(
+            (all.network(), all.last()),
+            (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST)
+        );
+        assert!(all.contains(Ipv4Addr::BROADCAST));
+        let one = Prefix::new(Ipv4Addr::new(10, 1, 2, 3), 33);
+        assert_eq!(
+            (one.to_string(), one.last()),
+            ("10.1.2.3/32".to_owned(), one.network())
+        );
+        assert!(!one.is_reserved(one.network()));
+        let pair = Prefix::new(Ipv4Addr::new(10, 1, 2, 3), 31);
+        assert!(!pair.is_reserved(pair.network()) && !pair.is_reserved(pair.last()));
+        let four = Prefix::new(Ipv4Addr::new(10, 1, 2, 3), 30);
+        assert!(
+            four.is_reserved(Ipv4Addr::new(10, 1, 2, 3)) && !four.is_reserved(Ipv4Addr::new(10, 1, 2, 2))
+        );
+        assert!(
+            all.overlaps(four)
+                && four.overlaps(pair)
+                && !four.overlaps(Prefix::new(Ipv4Addr::new(10, 1, 2, 4), 30))
+        );
+    }
+
+    #[test]
+    fn ranges_end_where_addresses_do() {
+        let last = Ipv4Addr::BROADCAST;
+        let range = AddressRange {
+            first: last,
+            last,
+            place: Place::default(),
+        };
+        assert_eq!(range.addresses().collect::<Vec<_>>(), [last]);
+    }
+}

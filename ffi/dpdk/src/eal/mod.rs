@@ -11,7 +11,7 @@ pub use options::{EalOptions, Hugepages};
 use std::ffi::{CStr, CString, c_char};
 use std::fs;
 use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +47,7 @@ struct Inner {
     state: Mutex<State>,
     /// Held over what changes devices: DPDK's buses and ports are not made for two threads at once.
     control: Mutex<()>,
-    /// The runtime folder, when its name is ours alone: DPDK leaves it behind.
+    /// The runtime folder, when its name is ours alone, to be removed.
     folder: Option<PathBuf>,
     /// EAL may keep pointers into its arguments.
     _arguments: Vec<CString>,
@@ -85,18 +85,21 @@ impl Eal {
         pointers.push(std::ptr::null_mut());
         // SAFETY: `pointers` is a terminated argv of strings that `Inner` keeps; EAL reorders the pointers only.
         let code = unsafe { sys::tg_eal_init(count, pointers.as_mut_ptr()) };
-        if code < 0 {
-            return Err(EalError::start(code, &log::explanation(), &host));
-        }
-        // SAFETY: EAL runs; the string lives as long as the process.
+        // SAFETY: returns a string that lives as long as the process; EAL makes it early, also when it fails.
         let folder = unsafe { CStr::from_ptr(sys::tg_runtime_dir()) }
             .to_string_lossy()
             .into_owned();
+        let ours = options.file_prefix.is_none() && !folder.is_empty();
+        let folder = ours.then(|| PathBuf::from(folder));
+        if code < 0 {
+            remove(folder.as_deref());
+            return Err(EalError::start(code, &log::explanation(), &host));
+        }
         Ok(Eal(Arc::new(Inner {
             thread: thread::current().id(),
             state: Mutex::default(),
             control: Mutex::default(),
-            folder: options.file_prefix.is_none().then(|| folder.into()),
+            folder,
             _arguments: arguments,
         })))
     }
@@ -269,10 +272,15 @@ impl Drop for Inner {
         unsafe {
             sys::tg_eal_cleanup();
         }
-        if let Some(folder) = &self.folder {
-            // DPDK removes its socket when the process ends, too late for the folder around it.
-            let _ = fs::remove_file(folder.join(TELEMETRY));
-            let _ = fs::remove_dir(folder);
-        }
+        remove(self.folder.as_deref());
+    }
+}
+
+/// DPDK leaves its folder behind, and removes its socket when the process ends, too late for the folder.
+fn remove(folder: Option<&Path>) {
+    if let Some(folder) = folder {
+        let _ = fs::remove_file(folder.join(TELEMETRY));
+        // Not empty: someone else uses it.
+        let _ = fs::remove_dir(folder);
     }
 }

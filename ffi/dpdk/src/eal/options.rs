@@ -42,7 +42,7 @@ pub struct EalOptions {
     pub drivers: Vec<String>,
     /// Whether DPDK's telemetry socket is there.
     pub telemetry: bool,
-    /// Where DPDK's log goes.
+    /// Where DPDK's log goes. None: nowhere; errors of this crate still quote it.
     pub log: Option<LogSink>,
     /// More arguments for EAL, as they are.
     pub extra: Vec<String>,

@@ -1,0 +1,102 @@
+//! A worker's ports over DPDK: its queue of each port, and the mbuf as the packet path sees it.
+
+use arrayvec::ArrayVec;
+use dataplane::packet::{ChecksumStatus, Packet, PortId};
+use dataplane::worker::{BURST, Io, PacketBurst};
+use dpdk::{Checksum, Mbuf, Mempool, RxQueue, TxQueue};
+
+/// An mbuf of one segment.
+pub(super) struct Frame(Mbuf);
+
+impl Packet for Frame {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.0.bytes_mut()
+    }
+
+    fn prepend(&mut self, len: usize) -> bool {
+        self.0.prepend(len)
+    }
+
+    fn trim_front(&mut self, len: usize) -> bool {
+        self.0.trim_front(len)
+    }
+
+    fn resize(&mut self, len: usize) -> bool {
+        self.0.resize(len)
+    }
+
+    #[inline]
+    fn ip_checksum(&self) -> ChecksumStatus {
+        status(self.0.ip_checksum())
+    }
+
+    #[inline]
+    fn l4_checksum(&self) -> ChecksumStatus {
+        status(self.0.l4_checksum())
+    }
+}
+
+#[inline]
+fn status(checksum: Checksum) -> ChecksumStatus {
+    match checksum {
+        Checksum::Good => ChecksumStatus::Good,
+        Checksum::Bad => ChecksumStatus::Bad,
+        Checksum::Unknown => ChecksumStatus::Unknown,
+    }
+}
+
+/// One worker's queues.
+pub(super) struct DpdkIo {
+    queues: Vec<(RxQueue, TxQueue)>,
+    pool: Mempool,
+}
+
+impl DpdkIo {
+    /// Over the worker's queue pair of each port, in the order of port numbers; `pool` is where packets that the
+    /// gateway makes come from.
+    #[must_use]
+    pub(super) fn new(queues: Vec<(RxQueue, TxQueue)>, pool: Mempool) -> DpdkIo {
+        DpdkIo { queues, pool }
+    }
+}
+
+impl Io for DpdkIo {
+    type Packet = Frame;
+
+    #[inline]
+    fn receive(&mut self, port: PortId, burst: &mut PacketBurst<Frame>) {
+        let mut arrived = ArrayVec::<Mbuf, BURST>::new();
+        self.queues[usize::from(port.0)].0.burst(&mut arrived);
+        for mut mbuf in arrived {
+            // A frame over several buffers becomes one where it fits; where not, the parser finds it cut short.
+            if mbuf.segments() > 1 {
+                let _ = mbuf.linearize();
+            }
+            burst.push(Frame(mbuf));
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, port: PortId, burst: &mut PacketBurst<Frame>) {
+        let mut leaving: ArrayVec<Mbuf, BURST> = burst.drain(..).map(|frame| frame.0).collect();
+        self.queues[usize::from(port.0)].1.burst(&mut leaving);
+        burst.extend(leaving.into_iter().map(Frame));
+    }
+
+    fn allocate(&mut self) -> Option<Frame> {
+        self.pool.alloc().map(Frame)
+    }
+
+    /// There is one worker yet: nobody to hand anything to.
+    fn hand_over(&mut self, _worker: u8, _port: PortId, packet: Frame) -> Result<(), Frame> {
+        Err(packet)
+    }
+
+    fn take_over(&mut self, _burst: &mut ArrayVec<(PortId, Frame), BURST>) {}
+}

@@ -1,0 +1,113 @@
+//! A worker's thread: pinned to its core, turning until it is told to stop.
+
+use super::clock::TickClock;
+use super::io::DpdkIo;
+use crate::config::Idle;
+use anyhow::{Context, Result};
+use dataplane::flow::FlowIndex;
+use dataplane::worker::{Worker, WorkerStats};
+use dpdk::{Eal, clock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Empty turns before a worker on a shared core rests.
+const PATIENCE: u32 = 64;
+/// How long it rests: short beside a network's round trip, long beside the cost of waking.
+const REST: Duration = Duration::from_micros(50);
+
+/// A running worker.
+pub(super) struct WorkerThread {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+/// Starts the worker that `build` makes, on that CPU. `build` runs on the new thread, so that the worker's memory
+/// is near its core.
+///
+/// # Errors
+/// The CPU cannot be had, or memory is short.
+pub(super) fn start<X: FlowIndex + 'static>(
+    number: u8,
+    cpu: u16,
+    idle: Idle,
+    eal: &Eal,
+    build: impl FnOnce() -> std::io::Result<Worker<DpdkIo, X>> + Send + 'static,
+) -> Result<WorkerThread> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (started, outcome) = std::sync::mpsc::sync_channel(1);
+    let (eal, stopped) = (eal.clone(), Arc::clone(&stop));
+    let run = move || {
+        let ready = prepare(cpu, &eal, build);
+        match ready {
+            Ok((mut worker, _registered)) => {
+                // The starter waits for this, so it is there to hear it.
+                let _ = started.send(Ok(()));
+                turn_until(&mut worker, &stopped, idle, &eal);
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name(format!("worker{number}")).spawn(run).context("no thread")?;
+    outcome.recv().context("the worker died at its start")??;
+    Ok(WorkerThread { stop, thread })
+}
+
+fn prepare<X: FlowIndex>(
+    cpu: u16,
+    eal: &Eal,
+    build: impl FnOnce() -> std::io::Result<Worker<DpdkIo, X>>,
+) -> Result<(Worker<DpdkIo, X>, dpdk::eal::ThreadGuard)> {
+    pin(cpu)?;
+    let registered = eal.register_thread()?;
+    let worker = build().context("no memory for the worker's tables; lower limits.connections")?;
+    Ok((worker, registered))
+}
+
+/// Binds the calling thread to one CPU.
+fn pin(cpu: u16) -> Result<()> {
+    let mut set = nix::sched::CpuSet::new();
+    let known = set.set(usize::from(cpu));
+    known
+        .and_then(|()| nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set))
+        .with_context(|| format!("worker CPU {cpu} cannot be used; node.workers must name CPUs of this machine (see nproc)"))
+}
+
+fn turn_until<X: FlowIndex>(worker: &mut Worker<DpdkIo, X>, stop: &AtomicBool, idle: Idle, eal: &Eal) {
+    let stats: Arc<WorkerStats> = Arc::clone(worker.stats());
+    let mut ticks = TickClock::start(eal);
+    let start = clock::now();
+    let mut before = start;
+    let mut empty = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let packets = worker.turn(ticks.at(before));
+        let after = clock::now();
+        stats.turns.add(1);
+        stats.total_cycles.set(after - start);
+        if packets > 0 {
+            stats.busy_turns.add(1);
+            stats.busy_cycles.add(after - before);
+            empty = 0;
+        } else {
+            empty += 1;
+        }
+        before = after;
+        if idle == Idle::Sleep && empty >= PATIENCE {
+            std::thread::sleep(REST);
+            before = clock::now();
+        }
+    }
+}
+
+impl WorkerThread {
+    /// Stops the worker after its present turn, and waits for it.
+    pub(super) fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if self.thread.join().is_err() {
+            tracing::error!("a worker died of a panic");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Mistakes and expectations that the field has taught, each with its case number.
+
+use std::net::Ipv4Addr;
+
+use tidegate::config::{self, Config, NoService, Scheduler};
+
+/// A file with one port, servers at 10.0.0.11 and 10.0.0.12, and the given further lines.
+fn parse(servers: &str, rest: &str) -> Result<Config, String> {
+    let text = format!(
+        "ports: [{{ name: lan, device: net_null0, addresses: [203.0.113.1/24, 10.0.0.1/24] }}]\n\
+         local_addresses: [{{ name: dip, port: lan, addresses: [10.0.0.200-203] }}]\n\
+         pools: [{{ name: web, servers: {servers} }}]\n{rest}\n"
+    );
+    config::parse("t", &text).map_err(|errors| errors.to_string())
+}
+
+const TWO: &str = "[{ address: 10.0.0.11 }, { address: 10.0.0.12 }]";
+
+#[test]
+fn lport_04_a_service_without_local_addresses_is_named() {
+    let error = parse(
+        TWO,
+        "services: [{ name: shop, listen: 10.0.0.100:80/tcp, pool: web, mode: fullnat }]",
+    );
+    let error = error.expect_err("no local addresses");
+    assert_eq!(
+        error,
+        "t:4:12: services[0]: `fullnat` without `local_addresses`: nothing can be sent to a server; write \
+         `local_addresses: dip`, say"
+    );
+}
+
+#[test]
+fn lport_04_services_share_local_addresses_and_short_ranges_expand() {
+    let services = "services:\n\
+        - { name: a, listen: 10.0.0.100:80/tcp, pool: web, mode: fullnat, local_addresses: dip }\n\
+        - { name: b, listen: 10.0.0.100:81/tcp, pool: web, mode: fullnat, local_addresses: [dip] }";
+    let config = parse(TWO, services).expect("both may use the group");
+    assert_eq!(
+        (
+            &*config.services[0].local_addresses,
+            &*config.services[1].local_addresses
+        ),
+        (&[0][..], &[0][..])
+    );
+    let last: Vec<u8> = config.local_addresses[0]
+        .addresses()
+        .map(|address| address.octets()[3])
+        .collect();
+    assert_eq!(last, [200, 201, 202, 203]);
+}
+
+#[test]
+fn rld_05_a_server_without_a_port_gets_that_of_each_listener() {
+    let servers = "[{ address: 10.0.0.11 }, { address: 10.0.0.12, port: 8080 }]";
+    let services = "services: [{ name: a, listen: [10.0.0.100:80/tcp, 10.0.0.100:2333/tcp], pool: web, \
+        mode: fullnat, local_addresses: dip }]";
+    let config = parse(servers, services).expect("is right");
+    let ports = |server: usize| {
+        let server = config.pools[0].servers[server];
+        config.services[0]
+            .listeners
+            .iter()
+            .map(|listener| server.port_for(listener))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((ports(0), ports(1)), (vec![80, 2333], vec![8080, 8080]));
+}
+
+#[test]
+fn rld_14_names_missing_parts_and_families_are_refused_or_filled_in() {
+    let table = [
+        ("203.0.113.10:80/tcp", "[{ address: 10.0.0.11 }]", ""),
+        ("203.0.113.10:80/tcp", "[{ address: 10.0.0.11, port: 80 }]", ""),
+        (
+            "203.0.113.10:http/tcp",
+            TWO,
+            "`http`: names of ports are not looked up; write 80",
+        ),
+        (
+            "203.0.113.10:nosuch/tcp",
+            TWO,
+            "`nosuch`: names of ports are not looked up; write its number, 1 to 65535",
+        ),
+        (
+            "203.0.113.10:0/tcp",
+            TWO,
+            "port 0, which stands for all ports, needs persistence",
+        ),
+        (
+            "203.0.113.10/tcp",
+            TWO,
+            "`203.0.113.10/tcp` has no port; write it as 203.0.113.10:80/tcp",
+        ),
+        (
+            "203.0.113.10:80",
+            TWO,
+            "write 203.0.113.10:80/tcp or 203.0.113.10:80/udp",
+        ),
+        ("203.0.113.10:80/http", TWO, "`http` is not a protocol"),
+        (
+            "'[2001:db8::10]:80/tcp'",
+            TWO,
+            "`[2001:db8::10]` is an IPv6 address; IPv6 comes later",
+        ),
+        (
+            "203.0.113.10:80/tcp",
+            "[{ address: '2001:db8::11' }]",
+            "`2001:db8::11` is an IPv6 address; IPv6 comes later",
+        ),
+        (
+            "203.0.113.10:80/tcp",
+            "[{ address: 10.0.0.11, port: http }]",
+            "names of ports are not looked up; write 80",
+        ),
+        (
+            "203.0.113.10:80/tcp",
+            "[{ address: 10.0.0.11, port: 0 }]",
+            "0 is out of range",
+        ),
+        (
+            "203.0.113.10:80/tcp",
+            "[{ address: 10.0.0.11:80 }]",
+            "write `address: 10.0.0.11, port: 80`",
+        ),
+        (
+            "www.example.net:80/tcp",
+            TWO,
+            "`www.example.net` is not an IPv4 address",
+        ),
+    ];
+    for (listen, servers, expected) in table {
+        let services = format!("services: [{{ name: a, listen: {listen}, pool: web, mode: dr }}]");
+        match parse(servers, &services) {
+            Ok(config) => {
+                assert_eq!(expected, "", "{listen}, {servers}");
+                assert_eq!(
+                    config.pools[0].servers[0].port_for(&config.services[0].listeners[0]),
+                    80
+                );
+            }
+            Err(error) => assert!(
+                !expected.is_empty() && error.contains(expected),
+                "{listen}, {servers}: {error}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn ops_03_one_packet_is_for_udp() {
+    let service = |protocol| {
+        format!(
+            "services: [{{ name: a, listen: 10.0.0.100:53/{protocol}, pool: web, mode: dr, one_packet: true }}]"
+        )
+    };
+    assert!(parse(TWO, &service("udp")).expect("is right").services[0].one_packet);
+    let error = parse(TWO, &service("tcp")).expect_err("is TCP");
+    assert!(error.contains("one-packet scheduling is for UDP only"), "{error}");
+}
+
+#[test]
+fn sch_03_weights_go_up_to_2147483647() {
+    for (weight, right) in [
+        ("0", true),
+        ("65536", true),
+        ("2147483647", true),
+        ("2147483648", false),
+        ("-1", false),
+    ] {
+        let servers = format!("[{{ address: 10.0.0.11, weight: {weight} }}]");
+        assert_eq!(parse(&servers, "").is_ok(), right, "{weight}");
+    }
+}
+
+#[test]
+fn rld_02_a_configured_weight_of_0_stays_0() {
+    let config = parse("[{ address: 10.0.0.11, weight: 0 }, { address: 10.0.0.12 }]", "").expect("is right");
+    let weights: Vec<u32> = config.pools[0]
+        .servers
+        .iter()
+        .map(|server| server.weight)
+        .collect();
+    assert_eq!(weights, [0, 1]);
+}
+
+#[test]
+fn sch_11_an_unknown_scheduler_lists_those_that_exist() {
+    let service = |scheduler| {
+        format!(
+            "services: [{{ name: a, listen: 10.0.0.100:80/tcp, pool: web, mode: dr, scheduler: {scheduler} }}]"
+        )
+    };
+    let error = parse(TWO, &service("loadbalance")).expect_err("is unknown");
+    assert!(
+        error.ends_with("unknown scheduler `loadbalance`; available: `rr`, `wrr`"),
+        "{error}"
+    );
+    assert_eq!(
+        parse(TWO, &service("rr")).expect("is right").services[0].scheduler,
+        Scheduler::Rr
+    );
+}
+
+#[test]
+fn rst_01_the_policy_for_other_ports_of_a_vip() {
+    let policy = |rest| parse(TWO, rest).expect("is right").settings;
+    assert_eq!(
+        (policy("").no_service, policy("").icmp_rate),
+        (NoService::Reject, 1000)
+    );
+    assert_eq!(
+        policy("settings: { no_service: drop }").no_service,
+        NoService::Drop
+    );
+}
+
+#[test]
+fn multi_01_one_server_behind_two_vips() {
+    let services = "services:\n\
+        - { name: a, listen: 10.0.0.100:80/tcp, pool: web, mode: dr }\n\
+        - { name: b, listen: 10.0.0.101:80/tcp, pool: web, mode: fullnat, local_addresses: dip }";
+    let config = parse(TWO, services).expect("is right");
+    assert_eq!(
+        config.pools[config.services[1].pool].servers[0].address,
+        Ipv4Addr::new(10, 0, 0, 11)
+    );
+}
