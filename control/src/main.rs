@@ -6,7 +6,18 @@ fn main() {
     let stats = running.gateway.workers()[0].stats.clone();
     loop {
         std::thread::sleep(std::time::Duration::from_secs(2));
-        let drops: Vec<_> = dataplane::drops::DropReason::ALL.iter().filter(|r| stats.drops[**r as usize].get() > 0).map(|r| (r.label(), stats.drops[*r as usize].get())).collect();
-        println!("rx {} tx {} held {} conns {} {:?}", stats.received.get(), stats.sent.get(), stats.held.get(), stats.connections.get(), drops);
+        let drops: Vec<_> = dataplane::drops::DropReason::ALL
+            .iter()
+            .filter(|r| stats.drops[**r as usize].get() > 0)
+            .map(|r| (r.label(), stats.drops[*r as usize].get()))
+            .collect();
+        println!(
+            "rx {} tx {} held {} conns {} {:?}",
+            stats.received.get(),
+            stats.sent.get(),
+            stats.held.get(),
+            stats.connections.get(),
+            drops
+        );
     }
 }

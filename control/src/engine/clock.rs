@@ -16,7 +16,11 @@ impl TickClock {
     /// A clock that starts at tick 0.
     pub(super) fn start(eal: &Eal) -> TickClock {
         let step = (clock::hz(eal) / u64::from(TICKS_PER_SECOND)).max(1);
-        TickClock { next: clock::now() + step, step, now: Tick(0) }
+        TickClock {
+            next: clock::now() + step,
+            step,
+            now: Tick(0),
+        }
     }
 
     /// The tick of a reading of the counter. A gap, as after a stopped machine, is crossed at once.

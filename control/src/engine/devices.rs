@@ -29,9 +29,15 @@ pub(super) struct OpenPort {
 /// Too little memory, with what to do.
 pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
     let queues = 2 * config.ports.len() as u32 * workers;
-    let computed = (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * 2 * CACHE).next_power_of_two() - 1;
+    let computed =
+        (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * 2 * CACHE).next_power_of_two() - 1;
     let count = config.node.mbufs.unwrap_or(computed);
-    let largest = config.ports.iter().map(|port| u32::from(port.mtu)).max().unwrap_or(1500);
+    let largest = config
+        .ports
+        .iter()
+        .map(|port| u32::from(port.mtu))
+        .max()
+        .unwrap_or(1500);
     // An Ethernet header with two VLAN tags and the frame check sequence come on top.
     let room = (largest + 26).next_multiple_of(64).max(2048) as u16;
     Mempool::new(eal, "packets", count, CACHE, room + Mempool::HEADROOM, None)
@@ -43,7 +49,14 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
 /// # Errors
 /// The device is missing, in use, or cannot do what is asked; with what to do.
 pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -> Result<OpenPort> {
-    let place = || format!("{file}:{}: port {} ({})", port.place, port.name, port.device.argument());
+    let place = || {
+        format!(
+            "{file}:{}: port {} ({})",
+            port.place,
+            port.name,
+            port.device.argument()
+        )
+    };
     let id = eal.probe(port.device.argument()).with_context(place)?;
     let options = PortOptions {
         rx_descriptors: DESCRIPTORS,
@@ -57,13 +70,24 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
     }
     let mac = MacAddr(device.mac().with_context(place)?);
     let settings = PortSettings {
-        mac: if mac == MacAddr::default() { made_up_mac(id.number()) } else { mac },
+        mac: if mac == MacAddr::default() {
+            made_up_mac(id.number())
+        } else {
+            mac
+        },
         any_mac: mac == MacAddr::default(),
         mtu: device.mtu().unwrap_or(port.mtu).min(port.mtu),
-        addresses: port.addresses.iter().map(|own| (own.address, own.length)).collect(),
+        addresses: port
+            .addresses
+            .iter()
+            .map(|own| (own.address, own.length))
+            .collect(),
         check_partial: has_software_peer(&port.device),
     };
-    Ok(OpenPort { port: device, settings })
+    Ok(OpenPort {
+        port: device,
+        settings,
+    })
 }
 
 /// For a device without a MAC, such as `net_null`: a locally administered one.

@@ -45,7 +45,11 @@ impl Running {
 pub fn start(path: &Path, config: Config) -> Result<Running> {
     let cpu = worker_cpu(&config)?;
     let eal = Eal::init(&eal_options(&config))?;
-    tracing::info!(version = eal.version(), hugepages = eal.has_hugepages(), "DPDK runs");
+    tracing::info!(
+        version = eal.version(),
+        hugepages = eal.has_hugepages(),
+        "DPDK runs"
+    );
     let pool = devices::packet_pool(&eal, &config, 1)?;
     let mut ports = Vec::new();
     for port in &config.ports {
@@ -55,7 +59,9 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let limits = config.node.limits;
     let settings = ports.iter().map(|open| open.settings.clone()).collect();
     let mut model = Model::new(settings, 1, limits.services, limits.servers);
-    model.apply_file(&config).context("the configuration cannot be compiled")?;
+    model
+        .apply_file(&config)
+        .context("the configuration cannot be compiled")?;
 
     let mut queues = Vec::new();
     let mut watched: Vec<Box<dyn PortDevice>> = Vec::new();
@@ -80,13 +86,25 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
         let (stats, mailbox) = (Arc::clone(&stats), Arc::clone(&mailbox));
         move || {
             let index = TagIndex::new(2 * limits.connections as usize, sizes.hugepages)?;
-            Worker::new(0, DpdkIo::new(queues, pool), index, sizes, snapshot, stats, mailbox)
+            Worker::new(
+                0,
+                DpdkIo::new(queues, pool),
+                index,
+                sizes,
+                snapshot,
+                stats,
+                mailbox,
+            )
         }
     };
     let worker = thread::start(0, cpu, config.node.idle, &eal, build)?;
     let handle = WorkerHandle { cpu, mailbox, stats };
     let gateway = Gateway::new(path.to_owned(), config, model, vec![handle], watched);
-    Ok(Running { gateway: Arc::new(gateway), workers: vec![worker], _eal: eal })
+    Ok(Running {
+        gateway: Arc::new(gateway),
+        workers: vec![worker],
+        _eal: eal,
+    })
 }
 
 /// The CPU of the one worker that there is yet.
@@ -117,7 +135,10 @@ fn seed(config: &Config) -> Result<u64> {
 
 fn eal_options(config: &Config) -> EalOptions {
     let node = &config.node;
-    let no_pci = config.ports.iter().all(|port| matches!(port.device, config::Device::Vdev(_)));
+    let no_pci = config
+        .ports
+        .iter()
+        .all(|port| matches!(port.device, config::Device::Vdev(_)));
     EalOptions {
         program: "tidegate".to_owned(),
         file_prefix: node.file_prefix.clone(),
@@ -128,7 +149,11 @@ fn eal_options(config: &Config) -> EalOptions {
         },
         memory_mb: node.memory,
         no_pci,
-        drivers: node.drivers.iter().map(|path| path.display().to_string()).collect(),
+        drivers: node
+            .drivers
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
         log: Some(log),
         extra: node.eal.clone(),
         ..EalOptions::default()

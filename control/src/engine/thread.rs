@@ -51,7 +51,10 @@ pub(super) fn start<X: FlowIndex + 'static>(
             }
         }
     };
-    let thread = std::thread::Builder::new().name(format!("worker{number}")).spawn(run).context("no thread")?;
+    let thread = std::thread::Builder::new()
+        .name(format!("worker{number}"))
+        .spawn(run)
+        .context("no thread")?;
     outcome.recv().context("the worker died at its start")??;
     Ok(WorkerThread { stop, thread })
 }
@@ -73,7 +76,11 @@ fn pin(cpu: u16) -> Result<()> {
     let known = set.set(usize::from(cpu));
     known
         .and_then(|()| nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set))
-        .with_context(|| format!("worker CPU {cpu} cannot be used; node.workers must name CPUs of this machine (see nproc)"))
+        .with_context(|| {
+            format!(
+                "worker CPU {cpu} cannot be used; node.workers must name CPUs of this machine (see nproc)"
+            )
+        })
 }
 
 fn turn_until<X: FlowIndex>(worker: &mut Worker<DpdkIo, X>, stop: &AtomicBool, idle: Idle, eal: &Eal) {

@@ -7,7 +7,7 @@ mod totals;
 pub use totals::{ServerTotals, WorkerTotals};
 
 use crate::config::{self, Config, ConfigErrors};
-use crate::model::{Changes, ModelError, Model};
+use crate::model::{Changes, Model, ModelError};
 use dataplane::worker::{Mailbox, Order, WorkerStats};
 use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
@@ -123,8 +123,18 @@ impl Gateway {
         workers: Vec<WorkerHandle>,
         ports: Vec<Box<dyn PortDevice>>,
     ) -> Gateway {
-        let state = Mutex::new(State { model, config, baselines: Baselines::default() });
-        Gateway { path, state, workers, ports, started: Instant::now() }
+        let state = Mutex::new(State {
+            model,
+            config,
+            baselines: Baselines::default(),
+        });
+        Gateway {
+            path,
+            state,
+            workers,
+            ports,
+            started: Instant::now(),
+        }
     }
 
     /// The model and the configuration, locked against changes while the guard lives.
@@ -169,7 +179,11 @@ impl Gateway {
         let epoch = self.publish(&mut state.model);
         drop(state);
         self.wait_for(epoch)?;
-        Ok(Reloaded { epoch, changes, warnings })
+        Ok(Reloaded {
+            epoch,
+            changes,
+            warnings,
+        })
     }
 
     /// Sends the model to the workers as the next snapshot; returns its epoch.
@@ -186,7 +200,10 @@ impl Gateway {
         for (number, worker) in self.workers.iter().enumerate() {
             while worker.stats.epoch.get() < epoch {
                 if Instant::now() > deadline {
-                    return Err(GatewayError::Stuck { worker: number, epoch });
+                    return Err(GatewayError::Stuck {
+                        worker: number,
+                        epoch,
+                    });
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -202,7 +219,10 @@ impl Gateway {
             return;
         }
         let connections = |slot: u32| {
-            self.workers.iter().map(|worker| worker.stats.servers[slot as usize].now()).sum::<u64>()
+            self.workers
+                .iter()
+                .map(|worker| worker.stats.servers[slot as usize].now())
+                .sum::<u64>()
         };
         for slot in state.model.reclaim(connections) {
             state.baselines.restart(slot, &self.workers);
@@ -238,18 +258,45 @@ fn not_live(old: &Config, new: &Config) -> Vec<String> {
     let mut obstacles = Vec::new();
     let mut obstacle = |changed: bool, what: &str| {
         if changed {
-            obstacles.push(format!("{what} cannot change while the gateway runs; restart it, or undo the change"));
+            obstacles.push(format!(
+                "{what} cannot change while the gateway runs; restart it, or undo the change"
+            ));
         }
     };
     let place = config::Place::default();
-    let node = |config: &Config| config::Node { place, ..config.node.clone() };
+    let node = |config: &Config| config::Node {
+        place,
+        ..config.node.clone()
+    };
     obstacle(node(old) != node(new), "node");
-    obstacle(config::Api { place, ..old.api.clone() } != config::Api { place, ..new.api.clone() }, "api");
+    obstacle(
+        config::Api {
+            place,
+            ..old.api.clone()
+        } != config::Api {
+            place,
+            ..new.api.clone()
+        },
+        "api",
+    );
     obstacle(old.metrics.listen != new.metrics.listen, "metrics");
     let devices = |config: &Config| -> Vec<_> {
         let ports = config.ports.iter();
-        ports.map(|port| (port.name.clone(), port.device.clone(), port.mtu, port.mac, port.queues)).collect()
+        ports
+            .map(|port| {
+                (
+                    port.name.clone(),
+                    port.device.clone(),
+                    port.mtu,
+                    port.mac,
+                    port.queues,
+                )
+            })
+            .collect()
     };
-    obstacle(devices(old) != devices(new), "ports (name, device, mtu, mac, queues)");
+    obstacle(
+        devices(old) != devices(new),
+        "ports (name, device, mtu, mac, queues)",
+    );
     obstacles
 }

@@ -96,8 +96,9 @@ pub fn parse(args: &[&str]) -> Result<Command, UsageError> {
 /// Whether LVS has a scheduler of this name.
 #[must_use]
 pub fn is_scheduler(name: &str) -> bool {
-    const NAMES: [&str; 14] =
-        ["rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh", "twos"];
+    const NAMES: [&str; 14] = [
+        "rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh", "twos",
+    ];
     NAMES.contains(&name)
 }
 

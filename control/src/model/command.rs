@@ -103,7 +103,9 @@ impl Model {
 
     fn delete_server(&mut self, id: &ServiceId, endpoint: &Endpoint) -> Result<(), CommandError> {
         let key = self.known(id, Refusal::ServiceNotDefined)?;
-        let IpAddr::V4(address) = endpoint.address else { return Err(Refusal::NoSuchServer.into()) };
+        let IpAddr::V4(address) = endpoint.address else {
+            return Err(Refusal::NoSuchServer.into());
+        };
         let at = position(&self.services[&key].service, address, endpoint.port);
         self.remove_server(key, at.ok_or(Refusal::NoSuchServer)?);
         Ok(())
@@ -112,7 +114,11 @@ impl Model {
     /// The key of a service that exists.
     fn known(&self, id: &ServiceId, otherwise: Refusal) -> Result<ServiceKey, CommandError> {
         let key = key_of(id)?;
-        if self.services.contains_key(&key) { Ok(key) } else { Err(otherwise.into()) }
+        if self.services.contains_key(&key) {
+            Ok(key)
+        } else {
+            Err(otherwise.into())
+        }
     }
 
     fn spec_of(&self, service: &ipvsadm::Service) -> Result<ServiceSpec, CommandError> {
@@ -130,14 +136,22 @@ impl Model {
             Some(name) => vec![self.group(name)?],
             None => Vec::new(),
         };
-        Ok(ServiceSpec { key, scheduler, one_packet: service.one_packet, local_pools })
+        Ok(ServiceSpec {
+            key,
+            scheduler,
+            one_packet: service.one_packet,
+            local_pools,
+        })
     }
 
     fn group(&self, name: &str) -> Result<Arc<LipPool>, CommandError> {
         let found = self.locals.iter().find(|group| group.name == name);
         found.map(|group| Arc::clone(&group.pool)).ok_or_else(|| {
             let known: Vec<&str> = self.locals.iter().map(|group| group.name.as_str()).collect();
-            CommandError::NoSuchGroup { name: name.to_owned(), known: known.join(", ") }
+            CommandError::NoSuchGroup {
+                name: name.to_owned(),
+                known: known.join(", "),
+            }
         })
     }
 
@@ -175,15 +189,28 @@ impl Model {
 fn key_of(id: &ServiceId) -> Result<ServiceKey, CommandError> {
     match *id {
         ServiceId::Mark { .. } => Err(CommandError::Unsupported("a firewall-mark service (-f)")),
-        ServiceId::Address { address: IpAddr::V6(_), .. } => Err(CommandError::Unsupported("an IPv6 service")),
-        ServiceId::Address { port: 0, .. } => Err(CommandError::Unsupported("a service on every port (port 0)")),
-        ServiceId::Address { protocol, address: IpAddr::V4(address), port } => {
+        ServiceId::Address {
+            address: IpAddr::V6(_),
+            ..
+        } => Err(CommandError::Unsupported("an IPv6 service")),
+        ServiceId::Address { port: 0, .. } => {
+            Err(CommandError::Unsupported("a service on every port (port 0)"))
+        }
+        ServiceId::Address {
+            protocol,
+            address: IpAddr::V4(address),
+            port,
+        } => {
             let protocol = match protocol {
                 ipvsadm::Protocol::Tcp => Protocol::Tcp,
                 ipvsadm::Protocol::Udp => Protocol::Udp,
                 ipvsadm::Protocol::Sctp => return Err(CommandError::Unsupported("an SCTP service")),
             };
-            Ok(ServiceKey { address, port, protocol })
+            Ok(ServiceKey {
+                address,
+                port,
+                protocol,
+            })
         }
     }
 }

@@ -47,7 +47,11 @@ impl fmt::Display for Changes {
             self.servers_added,
             self.servers_changed,
             self.servers_removed,
-            if self.network_changed { "; network or settings changed" } else { "" }
+            if self.network_changed {
+                "; network or settings changed"
+            } else {
+                ""
+            }
         )
     }
 }
@@ -59,7 +63,10 @@ impl Model {
     /// A limit is reached, or addresses or routes contradict each other.
     pub fn apply_file(&mut self, config: &Config) -> Result<Changes, ModelError> {
         let mut next = self.clone();
-        let mut changes = Changes { network_changed: next.apply_network(config)?, ..Changes::default() };
+        let mut changes = Changes {
+            network_changed: next.apply_network(config)?,
+            ..Changes::default()
+        };
         next.apply_services(config, &mut changes)?;
         next.network.addresses = next.addresses(None)?;
         *self = next;
@@ -71,7 +78,11 @@ impl Model {
 
         let mut ports = self.network.ports.to_vec();
         for (port, wanted) in ports.iter_mut().zip(&config.ports) {
-            port.addresses = wanted.addresses.iter().map(|own| (own.address, own.length)).collect();
+            port.addresses = wanted
+                .addresses
+                .iter()
+                .map(|own| (own.address, own.length))
+                .collect();
         }
         if ports[..] != self.network.ports[..] {
             self.network.ports = ports.into();
@@ -90,9 +101,16 @@ impl Model {
             changed = true;
         }
 
-        let groups: Vec<_> = config.local_addresses.iter().map(|group| self.local_group(group)).collect();
+        let groups: Vec<_> = config
+            .local_addresses
+            .iter()
+            .map(|group| self.local_group(group))
+            .collect();
         let same = groups.len() == self.locals.len()
-            && groups.iter().zip(&self.locals).all(|(new, old)| Arc::ptr_eq(&new.pool, &old.pool));
+            && groups
+                .iter()
+                .zip(&self.locals)
+                .all(|(new, old)| Arc::ptr_eq(&new.pool, &old.pool));
         self.locals = groups;
         Ok(changed || !same)
     }
@@ -100,8 +118,14 @@ impl Model {
     /// The group as the model keeps it: the very one that it has, when that is equal.
     fn local_group(&self, group: &config::LocalAddresses) -> LocalGroup {
         let ports = PortRange::new(group.ports.first, group.ports.last).unwrap_or_default();
-        let pool = LipPool { addresses: group.addresses().collect(), ports };
-        let known = self.locals.iter().find(|known| known.name == group.name && *known.pool == pool);
+        let pool = LipPool {
+            addresses: group.addresses().collect(),
+            ports,
+        };
+        let known = self
+            .locals
+            .iter()
+            .find(|known| known.name == group.name && *known.pool == pool);
         LocalGroup {
             name: group.name.clone(),
             port: PortId(group.port as u8),
@@ -112,18 +136,31 @@ impl Model {
     fn apply_services(&mut self, config: &Config, changes: &mut Changes) -> Result<(), ModelError> {
         let listeners = || {
             let services = config.services.iter();
-            services.flat_map(|service| service.listeners.iter().map(move |listener| (service, key_of(listener), listener)))
+            services.flat_map(|service| {
+                service
+                    .listeners
+                    .iter()
+                    .map(move |listener| (service, key_of(listener), listener))
+            })
         };
         let wanted: HashSet<ServiceKey> = listeners().map(|(_, key, _)| key).collect();
-        let gone: Vec<ServiceKey> = self.services.keys().filter(|key| !wanted.contains(key)).copied().collect();
+        let gone: Vec<ServiceKey> = self
+            .services
+            .keys()
+            .filter(|key| !wanted.contains(key))
+            .copied()
+            .collect();
         for key in gone {
             changes.servers_removed += self.services[&key].service.servers.len();
             self.remove_service(&key);
             changes.services_removed += 1;
         }
         for (service, key, listener) in listeners() {
-            let local_pools =
-                service.local_addresses.iter().map(|&group| Arc::clone(&self.locals[group].pool)).collect();
+            let local_pools = service
+                .local_addresses
+                .iter()
+                .map(|&group| Arc::clone(&self.locals[group].pool))
+                .collect();
             let spec = ServiceSpec {
                 key,
                 scheduler: scheduler_of(service.scheduler),
@@ -150,9 +187,15 @@ impl Model {
         changes: &mut Changes,
     ) -> Result<(), ModelError> {
         let key = key_of(listener);
-        let wanted = config.pools[service.pool].servers.iter().map(|server| server_of(service, server, listener));
+        let wanted = config.pools[service.pool]
+            .servers
+            .iter()
+            .map(|server| server_of(service, server, listener));
         let wanted: Vec<Server> = wanted.collect();
-        let ends: HashMap<_, _> = wanted.iter().map(|server| ((server.address, server.port), ())).collect();
+        let ends: HashMap<_, _> = wanted
+            .iter()
+            .map(|server| ((server.address, server.port), ()))
+            .collect();
         let present = Arc::clone(&self.services[&key].service);
         for (at, server) in present.servers.iter().enumerate().rev() {
             if !ends.contains_key(&(server.address, server.port)) {
@@ -167,7 +210,12 @@ impl Model {
                     self.insert_server(key, server)?;
                     changes.servers_added += 1;
                 }
-                Some(at) if (Server { slot: service.servers[at].slot, ..server.clone() }) != service.servers[at] => {
+                Some(at)
+                    if (Server {
+                        slot: service.servers[at].slot,
+                        ..server.clone()
+                    }) != service.servers[at] =>
+                {
                     self.edit_server(key, at, server);
                     changes.servers_changed += 1;
                 }
@@ -190,7 +238,11 @@ fn key_of(listener: &config::Listener) -> ServiceKey {
         config::Protocol::Tcp => Protocol::Tcp,
         config::Protocol::Udp => Protocol::Udp,
     };
-    ServiceKey { address: listener.address, port: listener.port, protocol }
+    ServiceKey {
+        address: listener.address,
+        port: listener.port,
+        protocol,
+    }
 }
 
 fn scheduler_of(scheduler: config::Scheduler) -> SchedulerKind {
@@ -230,14 +282,20 @@ fn routes_of(config: &Config, connected: &[Connected]) -> Result<RouteTable, Mod
         let to = Prefix::around(route.to.network(), route.to.length());
         match route.via {
             Some(via) => routes.push(Route { to, via }),
-            None => connected.push(Connected { port: PortId(route.port as u8), prefix: to }),
+            None => connected.push(Connected {
+                port: PortId(route.port as u8),
+                prefix: to,
+            }),
         }
     }
     RouteTable::new(&connected, &routes).map_err(ModelError::Routes)
 }
 
 fn settings_of(config: &Config) -> Settings {
-    let mut timeouts = Timeouts { udp: seconds(config.timeouts.udp), ..Timeouts::default() };
+    let mut timeouts = Timeouts {
+        udp: seconds(config.timeouts.udp),
+        ..Timeouts::default()
+    };
     let tcp = &config.timeouts.tcp;
     for (state, value) in [
         (TcpState::Established, tcp.established),

@@ -10,12 +10,12 @@ pub use command::CommandError;
 pub use file::Changes;
 
 use dataplane::local::LipPool;
-use dataplane::neighbour::{AddressError, AddressTable, Connected, Prefix, RouteError, RouteTable, Vip, VipArp};
+use dataplane::neighbour::{
+    AddressError, AddressTable, Connected, Prefix, RouteError, RouteTable, Vip, VipArp,
+};
 use dataplane::packet::PortId;
 use dataplane::scheduler::SchedulerKind;
-use dataplane::service::{
-    Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot,
-};
+use dataplane::service::{Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot};
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,18 +153,35 @@ impl Model {
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
     fn addresses(&self, more: Option<Ipv4Addr>) -> Result<Arc<AddressTable>, AddressError> {
         let ports = || (0u8..).map(PortId).zip(self.network.ports.iter());
-        let own: Vec<_> =
-            ports().flat_map(|(id, port)| port.addresses.iter().map(move |&(own, _)| (id, own))).collect();
+        let own: Vec<_> = ports()
+            .flat_map(|(id, port)| port.addresses.iter().map(move |&(own, _)| (id, own)))
+            .collect();
         let vips = self.services.keys().map(|key| key.address).chain(more);
         let vips: BTreeSet<_> = vips.collect();
-        let vips: Vec<_> = vips.into_iter().map(|address| Vip { address, arp: VipArp::ByPrefix }).collect();
+        let vips: Vec<_> = vips
+            .into_iter()
+            .map(|address| Vip {
+                address,
+                arp: VipArp::ByPrefix,
+            })
+            .collect();
         let groups = self.locals.iter();
         let locals: Vec<_> = groups
-            .flat_map(|group| group.pool.addresses.iter().map(move |&address| (group.port, address)))
+            .flat_map(|group| {
+                group
+                    .pool
+                    .addresses
+                    .iter()
+                    .map(move |&address| (group.port, address))
+            })
             .collect();
         let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
         let same = table == *self.network.addresses;
-        Ok(if same { Arc::clone(&self.network.addresses) } else { Arc::new(table) })
+        Ok(if same {
+            Arc::clone(&self.network.addresses)
+        } else {
+            Arc::new(table)
+        })
     }
 
     /// Puts a service in, without servers. The caller brings the addresses up to date.
@@ -179,17 +196,29 @@ impl Model {
             servers: Vec::new(),
             revision: 0,
         };
-        self.services.insert(spec.key, VirtualService { name, service: Arc::new(service) });
+        self.services.insert(
+            spec.key,
+            VirtualService {
+                name,
+                service: Arc::new(service),
+            },
+        );
         Ok(())
     }
 
     /// Changes what a service is like, leaving its servers as they are. True when anything changed.
     fn edit_service(&mut self, spec: ServiceSpec) -> bool {
-        let Some(entry) = self.services.get_mut(&spec.key) else { return false };
+        let Some(entry) = self.services.get_mut(&spec.key) else {
+            return false;
+        };
         let old = &entry.service;
         let same = old.scheduler == spec.scheduler
             && old.one_packet == spec.one_packet
-            && old.local_pools.iter().map(Arc::as_ptr).eq(spec.local_pools.iter().map(Arc::as_ptr));
+            && old
+                .local_pools
+                .iter()
+                .map(Arc::as_ptr)
+                .eq(spec.local_pools.iter().map(Arc::as_ptr));
         if !same {
             let service = Arc::make_mut(&mut entry.service);
             service.scheduler = spec.scheduler;
@@ -200,9 +229,15 @@ impl Model {
     }
 
     fn remove_service(&mut self, key: &ServiceKey) -> bool {
-        let Some(entry) = self.services.remove(key) else { return false };
+        let Some(entry) = self.services.remove(key) else {
+            return false;
+        };
         for server in &entry.service.servers {
-            self.server_slots.retire(ServerKey { service: *key, address: server.address, port: server.port });
+            self.server_slots.retire(ServerKey {
+                service: *key,
+                address: server.address,
+                port: server.port,
+            });
         }
         self.service_slots.retire(*key);
         true
@@ -210,8 +245,14 @@ impl Model {
 
     /// Adds a server at the head of the list, where LVS puts a new one. Its slot in `server` is ignored.
     fn insert_server(&mut self, key: ServiceKey, mut server: Server) -> Result<(), ModelError> {
-        let identity = ServerKey { service: key, address: server.address, port: server.port };
-        let Some(entry) = self.services.get_mut(&key) else { return Ok(()) };
+        let identity = ServerKey {
+            service: key,
+            address: server.address,
+            port: server.port,
+        };
+        let Some(entry) = self.services.get_mut(&key) else {
+            return Ok(());
+        };
         server.slot = self.server_slots.take(identity).ok_or(ModelError::Servers)?;
         let service = Arc::make_mut(&mut entry.service);
         service.servers.insert(0, server);
@@ -221,7 +262,9 @@ impl Model {
 
     /// Replaces a server's values. Every edit counts, also one that changes nothing, as in LVS.
     fn edit_server(&mut self, key: ServiceKey, at: usize, mut server: Server) {
-        let Some(entry) = self.services.get_mut(&key) else { return };
+        let Some(entry) = self.services.get_mut(&key) else {
+            return;
+        };
         let service = Arc::make_mut(&mut entry.service);
         server.slot = service.servers[at].slot;
         service.servers[at] = server;
@@ -229,11 +272,17 @@ impl Model {
     }
 
     fn remove_server(&mut self, key: ServiceKey, at: usize) {
-        let Some(entry) = self.services.get_mut(&key) else { return };
+        let Some(entry) = self.services.get_mut(&key) else {
+            return;
+        };
         let service = Arc::make_mut(&mut entry.service);
         let server = service.servers.remove(at);
         service.revision += 1;
-        self.server_slots.retire(ServerKey { service: key, address: server.address, port: server.port });
+        self.server_slots.retire(ServerKey {
+            service: key,
+            address: server.address,
+            port: server.port,
+        });
     }
 }
 
@@ -241,7 +290,10 @@ impl Model {
 fn connected(ports: &[PortSettings]) -> Vec<Connected> {
     let prefixes = (0u8..).map(PortId).zip(ports).flat_map(|(port, settings)| {
         let prefixes = settings.addresses.iter();
-        prefixes.map(move |&(own, length)| Connected { port, prefix: Prefix::around(own, length) })
+        prefixes.map(move |&(own, length)| Connected {
+            port,
+            prefix: Prefix::around(own, length),
+        })
     });
     prefixes.collect()
 }
@@ -257,5 +309,8 @@ struct ServiceSpec {
 
 /// Where the server of that address and port (host order) stands in a service's list.
 fn position(service: &Service, address: Ipv4Addr, port: u16) -> Option<usize> {
-    service.servers.iter().position(|server| server.address == address && server.port == port)
+    service
+        .servers
+        .iter()
+        .position(|server| server.address == address && server.port == port)
 }

@@ -18,7 +18,13 @@ pub(super) struct Slots<K> {
 impl<K: Copy + Eq + Hash> Slots<K> {
     /// At most `limit` slots.
     pub(super) fn new(limit: u32) -> Slots<K> {
-        Slots { live: HashMap::new(), retired: HashMap::new(), free: Vec::new(), next: 0, limit }
+        Slots {
+            live: HashMap::new(),
+            retired: HashMap::new(),
+            free: Vec::new(),
+            next: 0,
+            limit,
+        }
     }
 
     /// The slot of `key`: its own, the one that it had before it was deleted, or a free one. `None` when all
@@ -27,11 +33,15 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         if let Some(&slot) = self.live.get(&key) {
             return Some(slot);
         }
-        let slot = self.retired.remove(&key).or_else(|| self.free.pop()).or_else(|| {
-            let fresh = (self.next < self.limit).then_some(self.next);
-            self.next += u32::from(fresh.is_some());
-            fresh
-        })?;
+        let slot = self
+            .retired
+            .remove(&key)
+            .or_else(|| self.free.pop())
+            .or_else(|| {
+                let fresh = (self.next < self.limit).then_some(self.next);
+                self.next += u32::from(fresh.is_some());
+                fresh
+            })?;
         self.live.insert(key, slot);
         Some(slot)
     }
@@ -45,7 +55,11 @@ impl<K: Copy + Eq + Hash> Slots<K> {
 
     /// Frees the slots of deleted things that `unused` says nothing names any more; returns these slots.
     pub(super) fn reclaim(&mut self, unused: impl Fn(u32) -> bool) -> Vec<u32> {
-        let freed: Vec<u32> = self.retired.extract_if(|_, slot| unused(*slot)).map(|(_, slot)| slot).collect();
+        let freed: Vec<u32> = self
+            .retired
+            .extract_if(|_, slot| unused(*slot))
+            .map(|(_, slot)| slot)
+            .collect();
         self.free.extend(&freed);
         freed
     }
@@ -63,7 +77,10 @@ mod tests {
     #[test]
     fn a_deleted_identity_finds_its_slot_again_until_it_is_reclaimed() {
         let mut slots = Slots::new(2);
-        assert_eq!((slots.take("a"), slots.take("b"), slots.take("c")), (Some(0), Some(1), None));
+        assert_eq!(
+            (slots.take("a"), slots.take("b"), slots.take("c")),
+            (Some(0), Some(1), None)
+        );
         slots.retire("a");
         assert_eq!((slots.take("c"), slots.take("a")), (None, Some(0)));
         slots.retire("a");

@@ -92,7 +92,14 @@ impl Replay {
             Arc::clone(&mailbox),
         )?;
         let port_names = config.ports.iter().map(|port| port.name.clone()).collect();
-        Ok(Replay { model, worker, mailbox, stats, port_names, now: Tick(0) })
+        Ok(Replay {
+            model,
+            worker,
+            mailbox,
+            stats,
+            port_names,
+            now: Tick(0),
+        })
     }
 
     /// The names of the ports, in the order of their numbers.
@@ -138,7 +145,10 @@ impl Replay {
         while self.now != target && target.reached(self.now) {
             // In steps of a second, for ARP, or to where the next timer is due.
             let step = self.now.after(TICKS_PER_SECOND);
-            let due = self.worker.next_timer().filter(|due| due.since(self.now) > 0 && step.reached(*due));
+            let due = self
+                .worker
+                .next_timer()
+                .filter(|due| due.since(self.now) > 0 && step.reached(*due));
             let next = due.unwrap_or(step);
             self.now = if target.reached(next) { next } else { target };
             // A turn handles so many timers: turn until none is left.
@@ -158,23 +168,34 @@ impl Replay {
     pub fn command(&mut self, line: &str) -> Printed {
         let command = match ipvsadm::parse_line(line) {
             Ok(command) => command,
-            Err(error) => return Printed { stderr: format!("{error}\n"), exit: error.exit, ..Printed::default() },
+            Err(error) => {
+                return Printed {
+                    stderr: format!("{error}\n"),
+                    exit: error.exit,
+                    ..Printed::default()
+                };
+            }
         };
         match self.model.apply_command(&command) {
             Ok(()) => {
                 self.publish();
                 Printed::default()
             }
-            Err(error) => {
-                Printed { stderr: format!("{error}\n"), exit: ipvsadm::Refusal::EXIT, ..Printed::default() }
-            }
+            Err(error) => Printed {
+                stderr: format!("{error}\n"),
+                exit: ipvsadm::Refusal::EXIT,
+                ..Printed::default()
+            },
         }
     }
 
     /// Every connection, in no particular order.
     pub fn connections(&mut self) -> Vec<Connection> {
         let listing = Arc::new(Listing::new(1024));
-        let _ = self.mailbox.orders.push(Order::ListConnections(Arc::clone(&listing)));
+        let _ = self
+            .mailbox
+            .orders
+            .push(Order::ListConnections(Arc::clone(&listing)));
         let mut connections = Vec::new();
         let mut nothing = Vec::new();
         while !listing.is_complete() {
@@ -199,7 +220,10 @@ impl Replay {
     }
 
     fn publish(&mut self) {
-        let _ = self.mailbox.orders.push(Order::Publish(Arc::new(self.model.snapshot())));
+        let _ = self
+            .mailbox
+            .orders
+            .push(Order::Publish(Arc::new(self.model.snapshot())));
         // Nothing arrives in this turn; it only takes the snapshot.
         self.worker.turn(self.now);
         while self.mailbox.spent.pop().is_some() {}
@@ -209,7 +233,10 @@ impl Replay {
         let before: Vec<u64> = self.stats.drops.iter().map(|count| count.get()).collect();
         self.worker.turn(self.now);
         let sent = self.worker.io_mut().take_sent();
-        outcomes.extend(sent.into_iter().map(|(port, frame)| Outcome::Sent(port.0.into(), frame)));
+        outcomes.extend(
+            sent.into_iter()
+                .map(|(port, frame)| Outcome::Sent(port.0.into(), frame)),
+        );
         for (&reason, before) in DropReason::ALL.iter().zip(before) {
             let count = self.stats.drops[reason as usize].get() - before;
             outcomes.extend((0..count).map(|_| Outcome::Dropped(reason)));
@@ -221,10 +248,16 @@ fn ports(config: &Config) -> Vec<PortSettings> {
     let ports = config.ports.iter().enumerate();
     ports
         .map(|(number, port)| PortSettings {
-            mac: port.mac.map_or(MacAddr([0x02, 0x74, 0x67, 0, 0, number as u8]), MacAddr),
+            mac: port
+                .mac
+                .map_or(MacAddr([0x02, 0x74, 0x67, 0, 0, number as u8]), MacAddr),
             any_mac: false,
             mtu: port.mtu,
-            addresses: port.addresses.iter().map(|own| (own.address, own.length)).collect(),
+            addresses: port
+                .addresses
+                .iter()
+                .map(|own| (own.address, own.length))
+                .collect(),
             check_partial: true,
         })
         .collect()

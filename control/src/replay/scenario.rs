@@ -53,14 +53,21 @@ pub struct Scenario<R> {
 ///
 /// # Errors
 /// A line is wrong, or reading or writing failed; what came before has been printed.
-pub fn run<R: BufRead>(replay: &mut Replay, scenario: Scenario<R>, out: &mut impl Write) -> Result<(), ScenarioError> {
+pub fn run<R: BufRead>(
+    replay: &mut Replay,
+    scenario: Scenario<R>,
+    out: &mut impl Write,
+) -> Result<(), ScenarioError> {
     for (number, line) in scenario.lines.lines().enumerate() {
         let line = line?;
         if line.trim().is_empty() {
             continue;
         }
-        let wrong =
-            |problem: String| ScenarioError::Line { file: scenario.name.clone(), line: number + 1, problem };
+        let wrong = |problem: String| ScenarioError::Line {
+            file: scenario.name.clone(),
+            line: number + 1,
+            problem,
+        };
         let event: Event = serde_json::from_str(&line).map_err(|error| wrong(not_an_event(&error)))?;
         let answers = happen(replay, event).map_err(wrong)?;
         for answer in answers {
@@ -85,7 +92,10 @@ fn not_an_event(error: &serde_json::Error) -> String {
 fn happen(replay: &mut Replay, event: Event) -> Result<Vec<Value>, String> {
     let at = event.at.unwrap_or(replay.now());
     if !at.is_finite() || at < replay.now() {
-        return Err(format!("time runs forwards: at {at} comes after {}; sort the events", replay.now()));
+        return Err(format!(
+            "time runs forwards: at {at} comes after {}; sort the events",
+            replay.now()
+        ));
     }
     let frame = match (&event.port, &event.hex) {
         (Some(port), Some(hex)) => Some((port_number(replay, port)?, bytes(hex)?)),
@@ -115,7 +125,9 @@ fn happen(replay: &mut Replay, event: Event) -> Result<Vec<Value>, String> {
 
 fn answer(replay: &Replay, at: f64, outcome: Outcome) -> Value {
     match outcome {
-        Outcome::Sent(port, frame) => json!({"at": at, "port": replay.port_names()[port], "hex": hex(&frame)}),
+        Outcome::Sent(port, frame) => {
+            json!({"at": at, "port": replay.port_names()[port], "hex": hex(&frame)})
+        }
         Outcome::Dropped(reason) => json!({"at": at, "reason": reason.label()}),
     }
 }
@@ -132,26 +144,34 @@ fn connection(connection: &Connection) -> Value {
 
 fn port_number(replay: &Replay, name: &str) -> Result<usize, String> {
     let names = replay.port_names();
-    names
-        .iter()
-        .position(|known| known == name)
-        .ok_or_else(|| format!("no port is named {name}; the configuration has: {}", names.join(", ")))
+    names.iter().position(|known| known == name).ok_or_else(|| {
+        format!(
+            "no port is named {name}; the configuration has: {}",
+            names.join(", ")
+        )
+    })
 }
 
 fn bytes(hex: &str) -> Result<Vec<u8>, String> {
-    let digits: Option<Vec<u8>> = hex.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
+    let digits: Option<Vec<u8>> = hex
+        .chars()
+        .map(|c| c.to_digit(16).map(|digit| digit as u8))
+        .collect();
     match digits {
-        Some(digits) if digits.len() % 2 == 0 => {
-            Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-        }
+        Some(digits) if digits.len() % 2 == 0 => Ok(digits
+            .chunks_exact(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect()),
         _ => Err("hex is not a frame in hexadecimal; write an even number of digits 0-9 and a-f".to_owned()),
     }
 }
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }

@@ -377,10 +377,18 @@ impl<X: FlowIndex> ConnectionTable<X> {
     }
 
     /// As [`ConnectionTable::scan`], to change what [`ConnectionTable::get_mut`] allows.
-    pub fn scan_mut(&mut self, cursor: u32, at_most: usize, mut change: impl FnMut(&mut Record)) -> Option<u32> {
+    pub fn scan_mut(
+        &mut self,
+        cursor: u32,
+        at_most: usize,
+        mut change: impl FnMut(&mut Record),
+    ) -> Option<u32> {
         let first = (cursor as usize).max(1);
         let end = (self.highest as usize + 1).min(first.saturating_add(at_most));
-        self.records[first.min(end)..end].iter_mut().filter(|record| record.is_live()).for_each(&mut change);
+        self.records[first.min(end)..end]
+            .iter_mut()
+            .filter(|record| record.is_live())
+            .for_each(&mut change);
         (end <= self.highest as usize).then_some(end as u32)
     }
 }

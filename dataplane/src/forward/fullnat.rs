@@ -28,8 +28,12 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, record: &mut Record, directi
         Direction::Inbound => record.outbound.reversed(),
         Direction::Outbound => record.inbound.reversed(),
     };
-    let Some(packet) = frame.get_mut(usize::from(headers.l3)..usize::from(headers.end)) else { return };
-    let Some((ip, segment)) = packet.split_at_mut_checked(usize::from(headers.l4 - headers.l3)) else { return };
+    let Some(packet) = frame.get_mut(usize::from(headers.l3)..usize::from(headers.end)) else {
+        return;
+    };
+    let Some((ip, segment)) = packet.split_at_mut_checked(usize::from(headers.l4 - headers.l3)) else {
+        return;
+    };
     let sequence = match headers.protocol {
         ipv4::TCP => adjust_sequence(segment, record, direction),
         _ => Delta::NONE,
@@ -57,7 +61,11 @@ fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to: &FlowKey,
     let delta = addresses.double_word(old_ports, u32::from_be(ports)).and(more);
     match headers.protocol {
         ipv4::TCP => put(segment, TCP_CHECKSUM, delta.apply(word(segment, TCP_CHECKSUM))),
-        _ => put(segment, UDP_CHECKSUM, delta.apply_udp(word(segment, UDP_CHECKSUM))),
+        _ => put(
+            segment,
+            UDP_CHECKSUM,
+            delta.apply_udp(word(segment, UDP_CHECKSUM)),
+        ),
     }
 }
 

@@ -95,7 +95,12 @@ pub struct AddressTable {
 /// No address at all.
 impl Default for AddressTable {
     fn default() -> AddressTable {
-        AddressTable { buckets: Box::new([Bucket::default()]), mask: 0, multiplier: 1, answered: Box::new([]) }
+        AddressTable {
+            buckets: Box::new([Bucket::default()]),
+            mask: 0,
+            multiplier: 1,
+            answered: Box::new([]),
+        }
     }
 }
 

@@ -131,7 +131,11 @@ pub(crate) mod testing {
     pub(crate) fn service(kind: SchedulerKind, servers: Vec<Server>) -> Service {
         Service {
             slot: 0,
-            key: ServiceKey { address: Ipv4Addr::new(192, 0, 2, 1), port: 80, protocol: Protocol::Tcp },
+            key: ServiceKey {
+                address: Ipv4Addr::new(192, 0, 2, 1),
+                port: 80,
+                protocol: Protocol::Tcp,
+            },
             scheduler: kind,
             one_packet: false,
             local_pools: Vec::new(),
@@ -141,7 +145,14 @@ pub(crate) mod testing {
     }
 
     /// The slots of `count` picks in a row.
-    pub(crate) fn picks(state: &mut SchedulerState, service: &Service, loads: &Overloaded, count: usize) -> Vec<u32> {
-        (0..count).map(|_| service.servers[state.pick(service, loads).unwrap()].slot).collect()
+    pub(crate) fn picks(
+        state: &mut SchedulerState,
+        service: &Service,
+        loads: &Overloaded,
+        count: usize,
+    ) -> Vec<u32> {
+        (0..count)
+            .map(|_| service.servers[state.pick(service, loads).unwrap()].slot)
+            .collect()
     }
 }

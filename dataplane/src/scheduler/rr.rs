@@ -14,7 +14,9 @@ impl Scheduler for RoundRobin {
     fn pick(&mut self, service: &Service, loads: &impl Loads) -> Option<usize> {
         let servers = &service.servers;
         let start = self.next.min(servers.len());
-        let found = (start..servers.len()).chain(0..start).find(|&at| loads.usable(&servers[at]))?;
+        let found = (start..servers.len())
+            .chain(0..start)
+            .find(|&at| loads.usable(&servers[at]))?;
         self.next = found + 1;
         Some(found)
     }

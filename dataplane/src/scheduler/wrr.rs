@@ -19,7 +19,12 @@ pub struct WeightedRoundRobin {
 
 impl Default for WeightedRoundRobin {
     fn default() -> Self {
-        WeightedRoundRobin { next: 0, level: 0, top: 0, step: 1 }
+        WeightedRoundRobin {
+            next: 0,
+            level: 0,
+            top: 0,
+            step: 1,
+        }
     }
 }
 
@@ -35,7 +40,11 @@ impl WeightedRoundRobin {
     fn next_level(&self, heaviest: i64) -> i64 {
         let below = self.level - self.step;
         let level = if below <= 0 { self.top } else { below };
-        if level <= heaviest { level } else { level - (level - heaviest + self.step - 1) / self.step * self.step }
+        if level <= heaviest {
+            level
+        } else {
+            level - (level - heaviest + self.step - 1) / self.step * self.step
+        }
     }
 }
 
@@ -54,7 +63,11 @@ impl Scheduler for WeightedRoundRobin {
     }
 
     fn servers_changed(&mut self, _old: &[Server], new: &[Server]) {
-        let weights = || new.iter().map(|server| i64::from(server.weight)).filter(|&weight| weight > 0);
+        let weights = || {
+            new.iter()
+                .map(|server| i64::from(server.weight))
+                .filter(|&weight| weight > 0)
+        };
         self.step = weights().reduce(gcd).unwrap_or(1);
         self.top = weights().max().map_or(0, |heaviest| heaviest - (self.step - 1));
         self.next = 0;
@@ -81,7 +94,10 @@ mod tests {
     fn a_cycle_follows_the_weights_interleaved() {
         let service = service(Wrr, vec![server(3, 2), server(2, 3), server(1, 4)]);
         let mut state = SchedulerState::new(Wrr, &service.servers);
-        assert_eq!(picks(&mut state, &service, &Overloaded(vec![]), 9), [1, 2, 1, 3, 2, 1, 3, 2, 1]);
+        assert_eq!(
+            picks(&mut state, &service, &Overloaded(vec![]), 9),
+            [1, 2, 1, 3, 2, 1, 3, 2, 1]
+        );
     }
 
     #[test]

@@ -152,7 +152,10 @@ impl PortSettings {
     pub fn source_for(&self, neighbour: Ipv4Addr) -> Ipv4Addr {
         let near = |&&(address, length): &&(Ipv4Addr, u8)| {
             let shift = 32 - u32::from(length.min(32));
-            (address.to_bits() ^ neighbour.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+            (address.to_bits() ^ neighbour.to_bits())
+                .checked_shr(shift)
+                .unwrap_or(0)
+                == 0
         };
         let own = self.addresses.iter().find(near).or(self.addresses.first());
         own.map_or(Ipv4Addr::UNSPECIFIED, |&(address, _)| address)
@@ -210,7 +213,12 @@ pub struct Network {
 impl Snapshot {
     /// Builds a snapshot from services at their slots.
     #[must_use]
-    pub fn new(epoch: u64, settings: Settings, network: Network, services: Vec<Option<Arc<Service>>>) -> Snapshot {
+    pub fn new(
+        epoch: u64,
+        settings: Settings,
+        network: Network,
+        services: Vec<Option<Arc<Service>>>,
+    ) -> Snapshot {
         let mut by_key = HashMap::with_capacity(services.len());
         let mut present = Vec::new();
         for service in services.iter().flatten() {
@@ -223,8 +231,25 @@ impl Snapshot {
                 present[slot] = true;
             }
         }
-        let Network { shards, addresses, routes, neighbours, ports } = network;
-        Snapshot { epoch, settings, shards, addresses, routes, neighbours, ports, services, by_key, present }
+        let Network {
+            shards,
+            addresses,
+            routes,
+            neighbours,
+            ports,
+        } = network;
+        Snapshot {
+            epoch,
+            settings,
+            shards,
+            addresses,
+            routes,
+            neighbours,
+            ports,
+            services,
+            by_key,
+            present,
+        }
     }
 
     /// The service in that slot.

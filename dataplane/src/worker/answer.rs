@@ -18,7 +18,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// An ARP packet: learns from it, and answers a question for one of our addresses.
     pub(super) fn arp(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
         let port = burst.ports[usize::from(place)];
-        let Some(mut packet) = burst.take(place) else { return };
+        let Some(mut packet) = burst.take(place) else {
+            return;
+        };
         let heard = match arp::parse(packet.bytes()) {
             Ok(heard) => heard,
             Err(reason) => return self.discard(packet, reason),
@@ -41,11 +43,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn learn(&mut self, port: PortId, arp: &Arp, ours: bool) {
         let mut released = ArrayVec::<_, RELEASED>::new();
         let stats = &self.stats;
-        self.neighbours.learn(&Heard::new(port, arp, ours), self.now, |packet, port, mac| {
-            if released.try_push((packet, port, mac)).is_err() {
-                stats.count_drop(DropReason::NeighbourQueueFull);
-            }
-        });
+        self.neighbours
+            .learn(&Heard::new(port, arp, ours), self.now, |packet, port, mac| {
+                if released.try_push((packet, port, mac)).is_err() {
+                    stats.count_drop(DropReason::NeighbourQueueFull);
+                }
+            });
         for (packet, port, mac) in released {
             self.send(port, mac, packet);
         }
@@ -54,7 +57,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// An ICMP message: an echo request to one of our addresses is answered.
     pub(super) fn icmp(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
         let headers = burst.headers[usize::from(place)];
-        let Some(mut packet) = burst.take(place) else { return };
+        let Some(mut packet) = burst.take(place) else {
+            return;
+        };
         if self.snapshot.addresses.class(headers.key.destination()) == AddressClass::None {
             return self.discard(packet, DropReason::NotForUs);
         }

@@ -37,9 +37,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     pub(super) fn forget(&mut self, id: RecordId) {
         let record = *self.table.get(id);
         let stats = &self.stats.servers[record.server as usize];
-        if record.flags.has(Flags::INACTIVE) { stats.inactive.down() } else { stats.active.down() }
+        if record.flags.has(Flags::INACTIVE) {
+            stats.inactive.down()
+        } else {
+            stats.active.down()
+        }
         if record.mode() == Mode::Fullnat {
-            self.locals.release(&pair_of(&record), record.outbound.destination_port(), id);
+            self.locals
+                .release(&pair_of(&record), record.outbound.destination_port(), id);
         }
         self.table.remove(id);
         self.stats.connections.set(self.table.len() as u64);

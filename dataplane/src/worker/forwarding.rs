@@ -23,7 +23,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.disturbed = Disturbed::default();
         for index in 0..burst.flows.len() {
             let place = burst.flows[index];
-            let Some(mut packet) = burst.take(place) else { continue };
+            let Some(mut packet) = burst.take(place) else {
+                continue;
+            };
             let headers = burst.headers[usize::from(place)];
             let mut hit = burst.hits[index];
             // A packet earlier in the burst may have opened this one's connection, or ended it.
@@ -52,7 +54,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     self.close(old.id);
                 }
                 match self.schedule(headers, packet.bytes())? {
-                    Scheduled::Connection(id) => Hit { id, direction: Direction::Inbound },
+                    Scheduled::Connection(id) => Hit {
+                        id,
+                        direction: Direction::Inbound,
+                    },
                     Scheduled::Once(server) => return self.forward_once(packet, headers, server),
                 }
             }
@@ -65,7 +70,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         self.see(hit.id, hit.direction, headers);
         if headers.ttl <= 1 {
-            return Err(Refusal { reason: DropReason::TtlExceeded, reply: Reply::TimeExceeded });
+            return Err(Refusal {
+                reason: DropReason::TtlExceeded,
+                reply: Reply::TimeExceeded,
+            });
         }
         let neighbour = self.neighbour_of(hit)?;
         self.check_length(neighbour, packet, headers)?;
@@ -85,7 +93,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if headers.end - headers.l3 <= self.least_mtu {
             return Ok(());
         }
-        self.fits(neighbour, headers, ipv4::dont_fragment(&packet.bytes()[usize::from(headers.l3)..]))
+        self.fits(
+            neighbour,
+            headers,
+            ipv4::dont_fragment(&packet.bytes()[usize::from(headers.l3)..]),
+        )
     }
 
     /// Whether a SYN from the client opens a new connection in the place of an old one that is over.
@@ -94,7 +106,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = self.table.get(hit.id);
         hit.direction == Direction::Inbound
             && record.protocol == ipv4::TCP
-            && record.tcp_state().reusable(record.mode(), self.snapshot.settings.conn_reuse_mode)
+            && record
+                .tcp_state()
+                .reusable(record.mode(), self.snapshot.settings.conn_reuse_mode)
     }
 
     /// A datagram that leaves no connection behind.
@@ -105,7 +119,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         server: u32,
     ) -> Result<NeighbourId, Refusal> {
         if headers.ttl <= 1 {
-            return Err(Refusal { reason: DropReason::TtlExceeded, reply: Reply::TimeExceeded });
+            return Err(Refusal {
+                reason: DropReason::TtlExceeded,
+                reply: Reply::TimeExceeded,
+            });
         }
         let neighbour = self.server_neighbour(server)?;
         self.check_length(neighbour, packet, headers)?;
@@ -131,7 +148,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Direction::Inbound => record.neighbour_in,
             Direction::Outbound => record.neighbour_out,
         };
-        if known != 0 { Ok(NeighbourId(known)) } else { self.find_neighbour(hit) }
+        if known != 0 {
+            Ok(NeighbourId(known))
+        } else {
+            self.find_neighbour(hit)
+        }
     }
 
     #[cold]

@@ -28,7 +28,11 @@ const ANNOUNCE_INTERVAL: u32 = seconds(1);
 
 /// The neighbour table's settings for a worker of this size.
 pub(super) fn neighbour_settings(sizes: &Sizes) -> neighbour::Settings {
-    neighbour::Settings { capacity: sizes.neighbours, seed: sizes.seed ^ 0x6e65_6967_6862, ..Default::default() }
+    neighbour::Settings {
+        capacity: sizes.neighbours,
+        seed: sizes.seed ^ 0x6e65_6967_6862,
+        ..Default::default()
+    }
 }
 
 /// The gratuitous ARP of a start.
@@ -75,7 +79,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         while let Some(order) = self.mailbox.orders.pop() {
             self.obey(order);
         }
-        if !idle && self.turns % EVERY != 0 {
+        if !idle && !self.turns.is_multiple_of(EVERY) {
             return;
         }
         self.expire();
@@ -118,7 +122,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Ends what has timed out; re-arms what has been seen since its timer was set.
     fn expire(&mut self) {
         for _ in 0..TIMER_BUDGET {
-            let Some(id) = self.wheel.pop_due(self.table.records_mut(), self.now) else { break };
+            let Some(id) = self.wheel.pop_due(self.table.records_mut(), self.now) else {
+                break;
+            };
             let deadline = self.snapshot.settings.timeouts.deadline(self.table.get(id));
             match Verdict::at(deadline, self.now) {
                 Verdict::Expired => self.forget(id),
@@ -132,16 +138,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         // One entry gives at most one request, or drops its waiting packets.
         let mut failed = None;
         let stats = &self.stats;
-        self.neighbours.tick(self.now, NEIGHBOUR_BUDGET, |event| match event {
-            neighbour::Event::Ask(request) => {
-                let _ = due.try_push(request);
-            }
-            neighbour::Event::Drop(packet, reason) => {
-                stats.count_drop(reason);
-                drop(packet);
-                failed = Some(Event::NeighbourFailed);
-            }
-        });
+        self.neighbours
+            .tick(self.now, NEIGHBOUR_BUDGET, |event| match event {
+                neighbour::Event::Ask(request) => {
+                    let _ = due.try_push(request);
+                }
+                neighbour::Event::Drop(packet, reason) => {
+                    stats.count_drop(reason);
+                    drop(packet);
+                    failed = Some(Event::NeighbourFailed);
+                }
+            });
         for request in due {
             self.ask(&request);
         }
@@ -152,9 +159,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     fn announce(&mut self) {
         let mut due = ArrayVec::<_, { 2 * ANNOUNCE_BUDGET }>::new();
-        self.announcer.tick(self.now, ANNOUNCE_BUDGET, &self.snapshot.addresses, |announcement| {
-            let _ = due.try_push(announcement);
-        });
+        self.announcer.tick(
+            self.now,
+            ANNOUNCE_BUDGET,
+            &self.snapshot.addresses,
+            |announcement| {
+                let _ = due.try_push(announcement);
+            },
+        );
         for announcement in due {
             self.send_announcement(&announcement);
         }
@@ -272,7 +284,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 let _ = freed.try_push((packet, port, mac));
             };
             // A full table is told by every packet that finds no room in it.
-            let _ = self.neighbours.set_static(known.port, known.address, known.mac, self.now, release);
+            let _ = self
+                .neighbours
+                .set_static(known.port, known.address, known.mac, self.now, release);
             for (packet, port, mac) in freed.drain(..) {
                 self.send(port, mac, packet);
             }
@@ -289,14 +303,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             (_, state) => {
                 let scheduler = SchedulerState::new(now.scheduler, &now.servers);
-                *state = Some(ServiceState { scheduler, local_cursor: 0 });
+                *state = Some(ServiceState {
+                    scheduler,
+                    local_cursor: 0,
+                });
             }
         }
         for server in &now.servers {
             let state = &mut self.servers[server.slot as usize];
             let end = SocketAddrV4::new(server.address, server.port);
             if state.end != end {
-                *state = ServerState { end, ..ServerState::default() };
+                *state = ServerState {
+                    end,
+                    ..ServerState::default()
+                };
             }
             if (state.upper, state.lower) != (server.upper_threshold, server.lower_threshold) {
                 (state.upper, state.lower) = (server.upper_threshold, server.lower_threshold);

@@ -24,17 +24,23 @@ pub(super) struct Listings {
 impl Listings {
     /// Begins to tell the connections; an unfinished listing of the same kind ends early, as do those below.
     pub(super) fn begin_connections(&mut self, listing: Arc<Listing<Connection>>) -> Option<Spent> {
-        self.connections.replace((listing, 0)).map(|(old, _)| Spent::Connections(old))
+        self.connections
+            .replace((listing, 0))
+            .map(|(old, _)| Spent::Connections(old))
     }
 
     /// Begins to tell the neighbours.
     pub(super) fn begin_neighbours(&mut self, listing: Arc<Listing<NeighbourView>>) -> Option<Spent> {
-        self.neighbours.replace((listing, 0)).map(|(old, _)| Spent::Neighbours(old))
+        self.neighbours
+            .replace((listing, 0))
+            .map(|(old, _)| Spent::Neighbours(old))
     }
 
     /// Begins to tell how the local addresses are used.
     pub(super) fn begin_locals(&mut self, listing: Arc<Listing<AddressUse>>) -> Option<Spent> {
-        self.locals.replace((listing, 0)).map(|(old, _)| Spent::LocalAddresses(old))
+        self.locals
+            .replace((listing, 0))
+            .map(|(old, _)| Spent::LocalAddresses(old))
     }
 }
 
@@ -45,7 +51,11 @@ fn go_on<T>(
 ) -> Option<Arc<Listing<T>>> {
     let (listing, cursor) = telling.take()?;
     let room = listing.entries.capacity() - listing.entries.len();
-    let next = if room == 0 { Some(cursor) } else { tell(&listing, cursor, room.min(SLICE)) };
+    let next = if room == 0 {
+        Some(cursor)
+    } else {
+        tell(&listing, cursor, room.min(SLICE))
+    };
     if let Some(next) = next {
         *telling = Some((listing, next));
         return None;
@@ -55,7 +65,12 @@ fn go_on<T>(
 }
 
 /// Tells entries by their place in an iteration that control does not mind seeing torn.
-fn tell_some<T>(listing: &Listing<T>, told: u32, slice: usize, entries: impl Iterator<Item = T>) -> Option<u32> {
+fn tell_some<T>(
+    listing: &Listing<T>,
+    told: u32,
+    slice: usize,
+    entries: impl Iterator<Item = T>,
+) -> Option<u32> {
     let mut count = 0;
     for entry in entries.skip(told as usize).take(slice) {
         // Cannot be full: there was room, and only this worker pushes.
@@ -68,12 +83,23 @@ fn tell_some<T>(listing: &Listing<T>, told: u32, slice: usize, entries: impl Ite
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Goes on with the listings by one slice each.
     pub(super) fn go_on_listing(&mut self) {
-        let Worker { listings, table, neighbours, locals, servers, snapshot, now, .. } = self;
+        let Worker {
+            listings,
+            table,
+            neighbours,
+            locals,
+            servers,
+            snapshot,
+            now,
+            ..
+        } = self;
         let timeouts = &snapshot.settings.timeouts;
         let connections = go_on(&mut listings.connections, |listing, cursor, slice| {
             table.scan(cursor, slice, |_, record| {
                 let server = servers[record.server as usize].end;
-                let _ = listing.entries.push(Connection::describe(record, server, timeouts, *now));
+                let _ = listing
+                    .entries
+                    .push(Connection::describe(record, server, timeouts, *now));
             })
         });
         let neighbours = go_on(&mut listings.neighbours, |listing, told, slice| {

@@ -49,7 +49,10 @@ impl<T> Listing<T> {
     /// A listing with room for `room` entries under way.
     #[must_use]
     pub fn new(room: usize) -> Listing<T> {
-        Listing { entries: ArrayQueue::new(room), complete: AtomicBool::new(false) }
+        Listing {
+            entries: ArrayQueue::new(room),
+            complete: AtomicBool::new(false),
+        }
     }
 
     /// Whether the worker has said everything; entries may still wait to be taken.

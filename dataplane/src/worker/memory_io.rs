@@ -16,7 +16,10 @@ impl MemoryIo {
     /// As many ports.
     #[must_use]
     pub fn new(ports: usize) -> MemoryIo {
-        MemoryIo { arriving: vec![VecDeque::new(); ports], sent: Vec::new() }
+        MemoryIo {
+            arriving: vec![VecDeque::new(); ports],
+            sent: Vec::new(),
+        }
     }
 
     /// Lets a frame arrive at a port; it is received at the next turn.
@@ -47,7 +50,8 @@ impl Io for MemoryIo {
 
     fn transmit(&mut self, port: PortId, burst: &mut PacketBurst<TestPacket>) {
         use crate::packet::Packet;
-        self.sent.extend(burst.drain(..).map(|packet| (port, packet.bytes().to_vec())));
+        self.sent
+            .extend(burst.drain(..).map(|packet| (port, packet.bytes().to_vec())));
     }
 
     fn allocate(&mut self) -> Option<TestPacket> {

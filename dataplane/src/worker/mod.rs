@@ -22,9 +22,9 @@ mod receive;
 mod schedule;
 pub mod shard;
 mod stats;
-mod transmit;
 #[cfg(test)]
 mod tests;
+mod transmit;
 
 pub use io::{BURST, Io, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
@@ -147,7 +147,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ) -> std::io::Result<Worker<I, X>> {
         let shard_key = ShardKey::from_seed(sizes.seed);
         let neighbours = NeighbourTable::new(housekeeping::neighbour_settings(&sizes));
-        let locals = LocalPorts::new(&LocalPortsConfig::for_connections(sizes.connections, sizes.seed), &shard_key)?;
+        let locals = LocalPorts::new(
+            &LocalPortsConfig::for_connections(sizes.connections, sizes.seed),
+            &shard_key,
+        )?;
         let hasher = FlowHasher::new(sizes.seed, sizes.seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15);
         let ports = snapshot.ports.len();
         let mut services = Vec::with_capacity(sizes.services as usize);

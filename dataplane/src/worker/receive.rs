@@ -61,7 +61,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn parse(&mut self, burst: &mut Burst<I::Packet>) {
         for at in 0..burst.packets.len() {
             let port = burst.ports[at];
-            let Some(packet) = &burst.packets[at] else { continue };
+            let Some(packet) = &burst.packets[at] else {
+                continue;
+            };
             let place = at as Place;
             match parse(packet, &self.rules[usize::from(port.0)]) {
                 Ok(headers) => {
@@ -119,7 +121,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn track(&mut self, burst: &mut Burst<I::Packet>) {
         for &place in &burst.flows {
             let headers = &burst.headers[usize::from(place)];
-            burst.queries.push(self.table.query(headers.key, headers.protocol));
+            burst
+                .queries
+                .push(self.table.query(headers.key, headers.protocol));
         }
         let count = burst.queries.len();
         self.table.lookup_burst(&burst.queries, &mut burst.hits[..count]);

@@ -35,7 +35,10 @@ pub(super) struct Refusal {
 
 impl From<DropReason> for Refusal {
     fn from(reason: DropReason) -> Refusal {
-        Refusal { reason, reply: Reply::Silence }
+        Refusal {
+            reason,
+            reply: Reply::Silence,
+        }
     }
 }
 
@@ -66,17 +69,23 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if server.mode == Mode::Fullnat {
             let last_sequence = self.give_local_port(&server, headers, &mut record)?;
             if let (Some(last), ipv4::TCP) = (last_sequence, headers.protocol) {
-                succeed(&mut record, tcp::sequence(&frame[usize::from(headers.l4)..]), last);
+                succeed(
+                    &mut record,
+                    tcp::sequence(&frame[usize::from(headers.l4)..]),
+                    last,
+                );
             }
         }
-        self.open(record).map(Scheduled::Connection).map_err(|InsertError::TableFull| {
-            if server.mode == Mode::Fullnat {
-                let port = record.outbound.destination_port();
-                self.locals.release(&pair_of(&record), port, RecordId::NONE);
-            }
-            self.report(Event::TableFull);
-            DropReason::TableFull.into()
-        })
+        self.open(record)
+            .map(Scheduled::Connection)
+            .map_err(|InsertError::TableFull| {
+                if server.mode == Mode::Fullnat {
+                    let port = record.outbound.destination_port();
+                    self.locals.release(&pair_of(&record), port, RecordId::NONE);
+                }
+                self.report(Event::TableFull);
+                DropReason::TableFull.into()
+            })
     }
 
     /// The neighbour through which a server is reached.
@@ -137,15 +146,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         record: &mut Record,
     ) -> Result<(), TakeError> {
-        let end = local::Server { address: server.address, port: server.port, protocol: headers.protocol };
-        let wanted = self.shard_key.shard(headers.key.source(), headers.key.source_port());
+        let end = local::Server {
+            address: server.address,
+            port: server.port,
+            protocol: headers.protocol,
+        };
+        let wanted = self
+            .shard_key
+            .shard(headers.key.source(), headers.key.source_port());
         let mut failure = TakeError::Exhausted { recyclable: None };
         let slot = record.service;
-        let (Some(service), Some(state)) = (self.snapshot.service(slot), &mut self.services[slot as usize]) else {
+        let (Some(service), Some(state)) = (self.snapshot.service(slot), &mut self.services[slot as usize])
+        else {
             return Err(failure);
         };
         for pool in &service.local_pools {
-            match self.locals.take_from_pool(pool, &mut state.local_cursor, &end, wanted, self.owned) {
+            match self
+                .locals
+                .take_from_pool(pool, &mut state.local_cursor, &end, wanted, self.owned)
+            {
                 Ok(taken) => {
                     record.outbound = FlowKey::new(end.address, end.port, taken.local, taken.port);
                     return Ok(());
@@ -161,17 +180,34 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 /// The service that the packet asks for, if it may open a connection at all.
 fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers) -> Result<&'a Service, Refusal> {
     let settings = &snapshot.settings;
-    let reply = if settings.no_service == NoService::Drop { Reply::Silence } else { Reply::Reset };
+    let reply = if settings.no_service == NoService::Drop {
+        Reply::Silence
+    } else {
+        Reply::Reset
+    };
     if snapshot.addresses.class(headers.key.destination()) != AddressClass::Vip {
-        return Err(Refusal { reason: DropReason::NoConnection, reply });
+        return Err(Refusal {
+            reason: DropReason::NoConnection,
+            reply,
+        });
     }
     if headers.protocol == ipv4::TCP && !opens(headers.tcp_flags, settings.sloppy_tcp) {
-        return Err(Refusal { reason: DropReason::NotSyn, reply });
+        return Err(Refusal {
+            reason: DropReason::NotSyn,
+            reply,
+        });
     }
     let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
     let (address, port) = (headers.key.destination(), headers.key.destination_port());
-    let service = snapshot.find(&ServiceKey { address, port, protocol });
-    service.map(AsRef::as_ref).ok_or(Refusal { reason: DropReason::NoService, reply })
+    let service = snapshot.find(&ServiceKey {
+        address,
+        port,
+        protocol,
+    });
+    service.map(AsRef::as_ref).ok_or(Refusal {
+        reason: DropReason::NoService,
+        reply,
+    })
 }
 
 /// The server whose turn it is.
@@ -183,7 +219,10 @@ fn pick(
     let state = states[service.slot as usize].as_mut();
     let picked = state.and_then(|state| state.scheduler.pick(service, &ServerLoads(servers)));
     // LVS answers with ICMP, for TCP too: a reset would say that the service does not exist.
-    let refusal = Refusal { reason: DropReason::NoServer, reply: Reply::PortUnreachable };
+    let refusal = Refusal {
+        reason: DropReason::NoServer,
+        reply: Reply::PortUnreachable,
+    };
     picked.map(|at| service.servers[at].clone()).ok_or(refusal)
 }
 

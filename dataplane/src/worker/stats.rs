@@ -182,6 +182,10 @@ impl WorkerStats {
     #[must_use]
     pub fn conserves(&self) -> bool {
         self.received.get() + self.taken_over.get() + self.made.get()
-            == self.sent.get() + self.dropped() + self.consumed.get() + self.handed_over.get() + self.held.get()
+            == self.sent.get()
+                + self.dropped()
+                + self.consumed.get()
+                + self.handed_over.get()
+                + self.held.get()
     }
 }

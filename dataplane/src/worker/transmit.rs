@@ -1,7 +1,7 @@
 //! The stages after the rewrite: resolve and transmit.
 
-use super::{Io, Worker};
 use super::schedule::{Refusal, Reply};
+use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
 use crate::neighbour::{Hold, NeighbourId};
@@ -33,8 +33,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Ok(());
         }
         // Without DF it would have to be fragmented, which the gateway does not do yet; no reply tells of that.
-        let reply = if dont_fragment { Reply::FragmentationNeeded(mtu) } else { Reply::Silence };
-        Err(Refusal { reason: DropReason::ExceedsMtu, reply })
+        let reply = if dont_fragment {
+            Reply::FragmentationNeeded(mtu)
+        } else {
+            Reply::Silence
+        };
+        Err(Refusal {
+            reason: DropReason::ExceedsMtu,
+            reply,
+        })
     }
 
     /// Sends a packet that is complete but for its MAC addresses.
@@ -58,7 +65,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// The neighbour through which an address is reached.
     pub(super) fn neighbour_towards(&mut self, address: Ipv4Addr) -> Result<NeighbourId, DropReason> {
-        let hop = self.snapshot.routes.next_hop(address).ok_or(DropReason::NoRoute)?;
+        let hop = self
+            .snapshot
+            .routes
+            .next_hop(address)
+            .ok_or(DropReason::NoRoute)?;
         self.neighbours
             .find_or_create(hop.port, hop.address, self.now)
             .map_err(|_| DropReason::NeighbourTableFull)

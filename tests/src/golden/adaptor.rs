@@ -25,7 +25,11 @@ const ARP: [u8; 2] = [0x08, 0x06];
 impl Gateway for Engine {
     fn command(&mut self, line: &str) -> Output {
         let printed = self.0.command(line);
-        Output { stdout: printed.stdout, stderr: printed.stderr, exit: printed.exit }
+        Output {
+            stdout: printed.stdout,
+            stderr: printed.stderr,
+            exit: printed.exit,
+        }
     }
 
     fn sysctl(&mut self, name: &str, value: i64) -> bool {
@@ -33,9 +37,12 @@ impl Gateway for Engine {
         match name {
             "sloppy_tcp" => self.0.change_settings(|settings| settings.sloppy_tcp = on),
             "conn_reuse_mode" => {
-                self.0.change_settings(|settings| settings.conn_reuse_mode = value.clamp(0, 3) as u8);
+                self.0
+                    .change_settings(|settings| settings.conn_reuse_mode = value.clamp(0, 3) as u8);
             }
-            "expire_nodest_conn" => self.0.change_settings(|settings| settings.expire_nodest_conn = on),
+            "expire_nodest_conn" => self
+                .0
+                .change_settings(|settings| settings.expire_nodest_conn = on),
             _ => return false,
         }
         true
@@ -83,7 +90,10 @@ impl Gateway for Engine {
             .collect();
         let mut counts = slots.iter().map(|&slot| {
             let stats = self.0.server_stats(slot);
-            Counts { active: stats.active.get(), inactive: stats.inactive.get() }
+            Counts {
+                active: stats.active.get(),
+                inactive: stats.inactive.get(),
+            }
         });
         let first = counts.next()?;
         Some(counts.fold(first, |sum, one| Counts {
@@ -92,4 +102,3 @@ impl Gateway for Engine {
         }))
     }
 }
-
