@@ -184,7 +184,7 @@ fn dr_serves_pages_and_replies_pass_it_by() {
         );
     }
     assert_eq!(
-        number(&sites.gateway.named("services", "web-direct"), "packets_out"),
+        number(&sites.gateway.named("services", "web-direct"), "outbound_packets"),
         0
     );
     sites.assert_no_checksum_errors();

@@ -71,7 +71,13 @@ fn every_query_is_answered() {
         capture.end().assert_good_checksums("udp");
     }
     let row = gateway.named("services", "dns");
-    assert!(number(&row, "packets_in") >= (QUERIES * CLIENTS) as u64, "{row}");
-    assert!(number(&row, "packets_out") >= (QUERIES * CLIENTS) as u64, "{row}");
+    assert!(
+        number(&row, "inbound_packets") >= (QUERIES * CLIENTS) as u64,
+        "{row}"
+    );
+    assert!(
+        number(&row, "outbound_packets") >= (QUERIES * CLIENTS) as u64,
+        "{row}"
+    );
     gateway.finish();
 }

@@ -196,7 +196,8 @@ services:
     fn conserved(&self) -> bool {
         self.rows("workers").iter().all(|row| {
             let of = |key| number(row, key);
-            of("received") + of("made") == of("sent") + of("dropped") + of("consumed") + of("held")
+            of("received") + of("taken_over") + of("made")
+                == of("sent") + of("handed_over") + of("dropped") + of("consumed") + of("held")
         })
     }
 
