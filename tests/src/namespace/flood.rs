@@ -227,7 +227,7 @@ fn a_syn_flood_past_the_table_leaves_live_connections_alone() {
     let (way, socket) = (Way::find(&gateway, &client), RawSocket::open(&client, "wan0"));
     let mut random = Random(0x666c_6f6f);
     for n in 0..SYNS {
-        let source = Ipv4Addr::from(0xc633_6400 | random.below(250) as u32 + 1);
+        let source = Ipv4Addr::from(0xc633_6401 + random.below(250) as u32);
         socket.send(&way.syn(source, 1024 + (n % 60_000) as u16));
     }
     until("table_full to be counted", PATIENCE, || {
