@@ -165,6 +165,9 @@ impl Model {
         if mode == Mode::Fullnat && self.services[key].service.local_pools.is_empty() {
             return Err(CommandError::NoLocalAddresses);
         }
+        if mode == Mode::Fullnat && self.services[key].service.one_packet {
+            return Err(CommandError::Unsupported("one-packet scheduling (-o) by FULLNAT"));
+        }
         let IpAddr::V4(address) = server.endpoint.address else {
             return Err(CommandError::Unsupported("an IPv6 server"));
         };

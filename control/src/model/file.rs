@@ -3,13 +3,10 @@
 
 use super::{LocalGroup, Model, ModelError, ServiceSpec, connected, position};
 use crate::config::{self, Config};
-use dataplane::flow::{Mode, TcpState, Timeouts};
 use dataplane::local::{LipPool, PortRange};
 use dataplane::neighbour::{Connected, Prefix, Route, RouteTable};
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::scheduler::SchedulerKind;
-use dataplane::service::{NoService, Protocol, Server, ServiceKey, Settings, StaticNeighbour};
-use dataplane::time::seconds;
+use dataplane::service::{Server, ServiceKey, StaticNeighbour};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -74,7 +71,7 @@ impl Model {
     }
 
     fn apply_network(&mut self, config: &Config) -> Result<bool, ModelError> {
-        let mut changed = set(&mut self.settings, settings_of(config));
+        let mut changed = set(&mut self.settings, config.settings.clone());
 
         let mut ports = self.network.ports.to_vec();
         for (port, wanted) in ports.iter_mut().zip(&config.ports) {
@@ -163,7 +160,7 @@ impl Model {
                 .collect();
             let spec = ServiceSpec {
                 key,
-                scheduler: scheduler_of(service.scheduler),
+                scheduler: service.scheduler,
                 one_packet: service.one_packet,
                 local_pools,
             };
@@ -234,21 +231,10 @@ fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
 }
 
 fn key_of(listener: &config::Listener) -> ServiceKey {
-    let protocol = match listener.protocol {
-        config::Protocol::Tcp => Protocol::Tcp,
-        config::Protocol::Udp => Protocol::Udp,
-    };
     ServiceKey {
         address: listener.address,
         port: listener.port,
-        protocol,
-    }
-}
-
-fn scheduler_of(scheduler: config::Scheduler) -> SchedulerKind {
-    match scheduler {
-        config::Scheduler::Rr => SchedulerKind::Rr,
-        config::Scheduler::Wrr => SchedulerKind::Wrr,
+        protocol: listener.protocol,
     }
 }
 
@@ -258,10 +244,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
         address: server.address,
         port: server.port_for(listener),
         weight: server.weight,
-        mode: match service.mode_of(server) {
-            config::Mode::Fullnat => Mode::Fullnat,
-            config::Mode::Dr => Mode::Dr,
-        },
+        mode: service.mode_of(server),
         upper_threshold: server.upper_threshold,
         lower_threshold: server.lower_threshold,
     }
@@ -289,37 +272,4 @@ fn routes_of(config: &Config, connected: &[Connected]) -> Result<RouteTable, Mod
         }
     }
     RouteTable::new(&connected, &routes).map_err(ModelError::Routes)
-}
-
-fn settings_of(config: &Config) -> Settings {
-    let mut timeouts = Timeouts {
-        udp: seconds(config.timeouts.udp),
-        ..Timeouts::default()
-    };
-    let tcp = &config.timeouts.tcp;
-    for (state, value) in [
-        (TcpState::Established, tcp.established),
-        (TcpState::SynSent, tcp.syn_sent),
-        (TcpState::SynRecv, tcp.syn_recv),
-        (TcpState::FinWait, tcp.fin_wait),
-        (TcpState::TimeWait, tcp.time_wait),
-        (TcpState::Close, tcp.close),
-        (TcpState::CloseWait, tcp.close_wait),
-        (TcpState::LastAck, tcp.last_ack),
-        (TcpState::Listen, tcp.listen),
-        (TcpState::SynAck, tcp.synack),
-    ] {
-        timeouts.tcp[state as usize] = seconds(value);
-    }
-    Settings {
-        timeouts,
-        sloppy_tcp: config.settings.sloppy_tcp,
-        conn_reuse_mode: config.settings.conn_reuse_mode,
-        expire_nodest_conn: config.settings.expire_nodest_conn,
-        no_service: match config.settings.no_service {
-            config::NoService::Reject => NoService::Reject,
-            config::NoService::Drop => NoService::Drop,
-        },
-        icmp_rate: config.settings.icmp_rate,
-    }
 }

@@ -8,6 +8,7 @@ use crate::packet::{MacAddr, PortId};
 use crate::scheduler::SchedulerKind;
 use crate::worker::shard::ShardMap;
 use hashbrown::HashMap;
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -39,6 +40,13 @@ impl Protocol {
             Protocol::Tcp => "tcp",
             Protocol::Udp => "udp",
         }
+    }
+}
+
+/// The lower-case name.
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -205,7 +205,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.keep_house(packets == 0);
         self.flush();
         self.turns += 1;
-        debug_assert!(self.account(), "packets have been lost: {:?}", self.stats);
+        // Transmit buffers are empty now: what is held waits for a neighbour.
+        self.stats.held.set(self.neighbours.held() as u64);
+        debug_assert!(self.stats.conserves(), "packets have been lost: {:?}", self.stats);
         packets
     }
 
@@ -224,13 +226,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[must_use]
     pub fn stats(&self) -> &Arc<WorkerStats> {
         &self.stats
-    }
-
-    /// Publishes the number of packets held; true when every packet is accounted for.
-    fn account(&self) -> bool {
-        let buffered: usize = self.outgoing.iter().map(|burst| burst.len()).sum();
-        self.stats.held.set((self.neighbours.held() + buffered) as u64);
-        self.stats.conserves()
     }
 
     /// Ends a packet here.

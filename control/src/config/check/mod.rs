@@ -68,7 +68,6 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
         node: raw.node,
         api: raw.api,
         metrics: raw.metrics,
-        timeouts: raw.timeouts,
         settings: raw.settings,
         warnings: Vec::new(),
     }

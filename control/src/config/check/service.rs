@@ -2,6 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use dataplane::flow::Mode;
+use dataplane::service::Protocol;
+
 use super::links::Reach;
 use super::names::Names;
 use super::pool::{KnownPool, KnownServer};
@@ -9,7 +12,7 @@ use crate::config::Place;
 use crate::config::read::Raw;
 use crate::config::read::service::RawService;
 use crate::config::report::{Fault, Report};
-use crate::config::types::{Listener, Mode, Protocol, Service};
+use crate::config::types::{Listener, Service};
 
 /// What is looked at from service to service.
 struct Checker<'r> {
@@ -153,9 +156,9 @@ impl Checker<'_> {
             _ => {}
         }
         if let Some(at) = raw.one_packet.filter(|at| at.value && fullnat) {
-            let problem = "a server's reply finds no connection, so it does not get back to the client";
-            let remedy = "use it with `fullnat` only for datagrams that nobody answers";
-            report.warn(
+            let problem = "`one_packet` with `fullnat` comes with a later release";
+            let remedy = "remove `one_packet`, or use `mode: dr`";
+            report.error(
                 at.place,
                 format!("{path}.one_packet"),
                 Fault::new(problem, remedy),
@@ -216,7 +219,7 @@ impl Checker<'_> {
             let problem = format!("server {address} is in no network of a port, and no route leads to it");
             let remedy = match mode {
                 Mode::Dr => "give a port an address in the server's network: `dr` reaches neighbours only",
-                Mode::Fullnat => {
+                Mode::Fullnat | Mode::Nat | Mode::Tun => {
                     "write a route to it under `routes`, or give a port an address in its network"
                 }
             };

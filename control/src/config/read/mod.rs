@@ -11,8 +11,10 @@ mod settings;
 mod typed;
 mod value;
 
+use dataplane::service::Settings;
+
 use super::report::Report;
-use super::types::{Api, Metrics, Node, Settings, Timeouts};
+use super::types::{Api, Metrics, Node};
 use super::yaml;
 use super::{Place, schema};
 use field::{Field, Fields};
@@ -38,7 +40,6 @@ pub(super) struct Raw {
     pub(super) local_addresses: Vec<RawLocalAddresses>,
     pub(super) pools: Vec<RawPool>,
     pub(super) services: Vec<RawService>,
-    pub(super) timeouts: Timeouts,
     pub(super) settings: Settings,
 }
 
@@ -62,8 +63,7 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
         local_addresses: fields.list("local_addresses", report, network::local_addresses),
         pools: fields.list("pools", report, service::pool),
         services: fields.list("services", report, service::service),
-        timeouts: settings::timeouts(fields.get("timeouts"), report),
-        settings: settings::settings(fields.get("settings"), report),
+        settings: settings::settings(fields.get("timeouts"), fields.get("settings"), report),
         node,
     }
 }

@@ -101,10 +101,9 @@ fn workers(field: Field<'_>, report: &mut Report) -> Workers {
             ),
             report,
         );
-    } else if cpus.len() > 128 {
-        // A worker without a shard would have no connections.
-        let problem = format!("{} workers, and connections are dealt to 128 at most", cpus.len());
-        field.error(Fault::new(problem, "write at most 128 CPUs"), report);
+    } else if cpus.len() > 1 {
+        let problem = format!("{} workers: more than one come with a later release", cpus.len());
+        field.error(Fault::new(problem, "write one CPU, such as [1]"), report);
     }
     Workers::Cpus(cpus.into_iter().collect())
 }

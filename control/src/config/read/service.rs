@@ -2,6 +2,9 @@
 
 use std::net::Ipv4Addr;
 
+use dataplane::flow::Mode;
+use dataplane::scheduler::SchedulerKind;
+
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::{own_name, reference};
@@ -9,7 +12,7 @@ use super::typed::number;
 use super::{address, value};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
-use crate::config::types::{Listener, Mode, Scheduler};
+use crate::config::types::Listener;
 use crate::config::{Place, Server};
 
 /// What IPVS takes: a C `int`.
@@ -56,7 +59,7 @@ pub(crate) struct RawService {
     pub(crate) listeners: OneOrMore<Listener>,
     pub(crate) pool: Option<At<String>>,
     pub(crate) mode: Option<Mode>,
-    pub(crate) scheduler: Scheduler,
+    pub(crate) scheduler: SchedulerKind,
     /// Names of groups; none when the key is missing.
     pub(crate) local_addresses: Option<At<OneOrMore<At<String>>>>,
     pub(crate) one_packet: Option<At<bool>>,
@@ -154,7 +157,7 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
         listeners: listeners.unwrap_or_else(OneOrMore::none),
         pool: reference(&fields, "pool", report),
         mode: mode.map(|at| at.value),
-        scheduler: scheduler.map_or(Scheduler::default(), |at| at.value),
+        scheduler: scheduler.map_or(SchedulerKind::Wrr, |at| at.value),
         local_addresses: local_addresses(&fields, report),
         one_packet: one_packet.and_then(|field| field.value("`true` or `false`", report, value::flag)),
         place: field.place(),

@@ -4,11 +4,15 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use dataplane::flow::{TcpState, Timeouts};
+use dataplane::service::{NoService, Settings};
+use dataplane::time::{TICKS_PER_SECOND, seconds};
+
 use super::field::{Field, Fields};
 use super::typed::{account, flag, number, path, word};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
-use crate::config::types::{Api, Metrics, NoService, Settings, TcpTimeouts, Timeouts};
+use crate::config::types::{Api, Metrics};
 use crate::config::yaml::shown;
 
 /// Up to 31 days: longer lives are not worth a table entry, and the data plane counts ticks in 31 bits.
@@ -77,34 +81,49 @@ pub(crate) fn metrics(field: Option<Field<'_>>, report: &mut Report) -> Metrics 
     }
 }
 
-/// The `timeouts` section.
-pub(crate) fn timeouts(field: Option<Field<'_>>, report: &mut Report) -> Timeouts {
+/// The `timeouts` section: seconds in the file, ticks from here on.
+fn timeouts(field: Option<Field<'_>>, report: &mut Report) -> Timeouts {
+    const STATES: [(&str, TcpState); 10] = [
+        ("established", TcpState::Established),
+        ("syn_sent", TcpState::SynSent),
+        ("syn_recv", TcpState::SynRecv),
+        ("fin_wait", TcpState::FinWait),
+        ("time_wait", TcpState::TimeWait),
+        ("close", TcpState::Close),
+        ("close_wait", TcpState::CloseWait),
+        ("last_ack", TcpState::LastAck),
+        ("listen", TcpState::Listen),
+        ("synack", TcpState::SynAck),
+    ];
     let fields = Fields::open_optional(field, &schema::TIMEOUTS, report);
     let tcp = Fields::open_optional(fields.get("tcp"), &schema::TCP_TIMEOUTS, report);
-    let usual = Timeouts::default();
-    let mut seconds = |key, default| number(&tcp, key, SECONDS, default, report);
-    let tcp = TcpTimeouts {
-        established: seconds("established", usual.tcp.established),
-        syn_sent: seconds("syn_sent", usual.tcp.syn_sent),
-        syn_recv: seconds("syn_recv", usual.tcp.syn_recv),
-        fin_wait: seconds("fin_wait", usual.tcp.fin_wait),
-        time_wait: seconds("time_wait", usual.tcp.time_wait),
-        close: seconds("close", usual.tcp.close),
-        close_wait: seconds("close_wait", usual.tcp.close_wait),
-        last_ack: seconds("last_ack", usual.tcp.last_ack),
-        listen: seconds("listen", usual.tcp.listen),
-        synack: seconds("synack", usual.tcp.synack),
-    };
-    let udp = number(&fields, "udp", SECONDS, usual.udp, report);
-    Timeouts { tcp, udp }
+    let mut timeouts = Timeouts::default();
+    for (key, state) in STATES {
+        let ticks = &mut timeouts.tcp[state as usize];
+        *ticks = seconds(number(&tcp, key, SECONDS, *ticks / TICKS_PER_SECOND, report));
+    }
+    timeouts.udp = seconds(number(
+        &fields,
+        "udp",
+        SECONDS,
+        timeouts.udp / TICKS_PER_SECOND,
+        report,
+    ));
+    timeouts
 }
 
-/// The `settings` section.
-pub(crate) fn settings(field: Option<Field<'_>>, report: &mut Report) -> Settings {
+/// The `timeouts` and `settings` sections.
+pub(crate) fn settings(
+    timeouts_field: Option<Field<'_>>,
+    field: Option<Field<'_>>,
+    report: &mut Report,
+) -> Settings {
+    let timeouts = timeouts(timeouts_field, report);
     let fields = Fields::open_optional(field, &schema::SETTINGS, report);
     let usual = Settings::default();
     let policies = [("reject", NoService::Reject), ("drop", NoService::Drop)];
     Settings {
+        timeouts,
         sloppy_tcp: flag(&fields, "sloppy_tcp", usual.sloppy_tcp, report),
         conn_reuse_mode: number(&fields, "conn_reuse_mode", 0..=3, usual.conn_reuse_mode, report),
         expire_nodest_conn: flag(&fields, "expire_nodest_conn", usual.expire_nodest_conn, report),

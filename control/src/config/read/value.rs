@@ -4,12 +4,17 @@
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 
+use dataplane::flow::Mode;
+use dataplane::scheduler::SchedulerKind;
+use dataplane::service::Protocol;
+
 use super::address::address;
+use crate::config::Place;
 use crate::config::report::Fault;
 use crate::config::suggest;
-use crate::config::types::{Listener, PortRange, Protocol};
+use crate::config::types::{Listener, PortRange};
 use crate::config::yaml::shown;
-use crate::config::{Mode, Place, Scheduler};
+use crate::ipvsadm;
 
 /// An unsigned decimal number in `range`; `_` may group its digits.
 pub(crate) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
@@ -63,17 +68,19 @@ pub(crate) fn mode(text: &str) -> Result<Mode, Fault> {
 }
 
 /// A scheduler.
-pub(crate) fn scheduler(text: &str) -> Result<Scheduler, Fault> {
-    const LATER: [&str; 11] = [
-        "lc", "wlc", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq", "fo", "ovf",
-    ];
-    let problem = match text {
-        "rr" => return Ok(Scheduler::Rr),
-        "wrr" => return Ok(Scheduler::Wrr),
-        _ if LATER.contains(&text) => format!("scheduler `{text}` comes with a later release"),
-        _ => format!("unknown scheduler `{}`", shown(text)),
-    };
-    Err(Fault::new(problem, "available: `rr`, `wrr`"))
+pub(crate) fn scheduler(text: &str) -> Result<SchedulerKind, Fault> {
+    SchedulerKind::from_name(text).ok_or_else(|| {
+        let problem = if ipvsadm::is_scheduler(text) {
+            format!("scheduler `{text}` comes with a later release")
+        } else {
+            format!("unknown scheduler `{}`", shown(text))
+        };
+        let available: Vec<_> = SchedulerKind::ALL
+            .iter()
+            .map(|kind| format!("`{}`", kind.name()))
+            .collect();
+        Fault::new(problem, format!("available: {}", available.join(", ")))
+    })
 }
 
 /// A name: what other keys, logs, metrics and commands call a thing.

@@ -10,9 +10,9 @@ pub use network::{
     AddressRange, Device, InterfaceAddress, LocalAddresses, Neighbour, Port, PortRange, Prefix, Route,
 };
 pub use node::{Api, Hugepages, Idle, Limits, Metrics, Node, Workers};
-pub use service::{
-    Listener, Mode, NoService, Pool, Protocol, Scheduler, Server, Service, Settings, TcpTimeouts, Timeouts,
-};
+pub use service::{Listener, Pool, Server, Service};
+
+use dataplane::service::Settings;
 
 use super::Diagnostic;
 
@@ -39,9 +39,7 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// Virtual services. One with several listeners is several services of LVS that share everything else.
     pub services: Vec<Service>,
-    /// Connection timeouts.
-    pub timeouts: Timeouts,
-    /// Behaviour that holds for all services.
+    /// Connection timeouts, and behaviour that holds for all services.
     pub settings: Settings,
     /// Findings that do not stop the file from being used, in the order of their places.
     pub warnings: Vec<Diagnostic>,

@@ -41,9 +41,9 @@ pub struct Node {
 /// Which cores move packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Workers {
-    /// One worker for each core that the process may use, less one for the rest; at least one.
+    /// One worker, on the last core that the process may use.
     Auto,
-    /// These CPU numbers, ascending and without repetition; never empty. Whether they exist is found at start.
+    /// These CPU numbers; one, until several workers are supported. Whether it exists is found at start.
     Cpus(Vec<u16>),
 }
 

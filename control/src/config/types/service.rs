@@ -3,6 +3,10 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
+use dataplane::flow::Mode;
+use dataplane::scheduler::SchedulerKind;
+use dataplane::service::Protocol;
+
 use crate::config::Place;
 
 /// A virtual service.
@@ -17,7 +21,7 @@ pub struct Service {
     /// The forwarding mode of servers that do not state one.
     pub mode: Mode,
     /// How a server is chosen.
-    pub scheduler: Scheduler,
+    pub scheduler: SchedulerKind,
     /// Local addresses for FULLNAT: indices into `local_addresses`. Empty only when no server is FULLNAT.
     pub local_addresses: Vec<usize>,
     /// Whether each datagram is scheduled on its own; UDP only.
@@ -51,54 +55,6 @@ impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}/{}", self.address, self.port, self.protocol)
     }
-}
-
-/// A transport protocol.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub enum Protocol {
-    /// TCP (6).
-    Tcp,
-    /// UDP (17).
-    Udp,
-}
-
-impl Protocol {
-    /// The protocol's number in the IP header.
-    #[must_use]
-    pub fn number(self) -> u8 {
-        match self {
-            Protocol::Tcp => 6,
-            Protocol::Udp => 17,
-        }
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
-        })
-    }
-}
-
-/// How packets reach a server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// Both addresses are rewritten: the server sees a local address and answers to it.
-    Fullnat,
-    /// Only the MAC address is: the server has the VIP itself and answers to the client.
-    Dr,
-}
-
-/// How a server is chosen for a new connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Scheduler {
-    /// Round robin.
-    Rr,
-    /// Weighted round robin.
-    #[default]
-    Wrr,
 }
 
 /// A named group of servers.
@@ -137,102 +93,4 @@ impl Server {
     pub fn port_for(&self, listener: &Listener) -> u16 {
         self.port.unwrap_or(listener.port)
     }
-}
-
-/// How long a connection lives without a packet, in seconds, never 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Timeouts {
-    /// By TCP state.
-    pub tcp: TcpTimeouts,
-    /// A UDP connection.
-    pub udp: u32,
-}
-
-impl Default for Timeouts {
-    fn default() -> Timeouts {
-        Timeouts {
-            tcp: TcpTimeouts::default(),
-            udp: 300,
-        }
-    }
-}
-
-/// How long a TCP connection lives without a packet, by its state, in seconds, never 0. The states are those of
-/// the LVS state machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TcpTimeouts {
-    /// ESTABLISHED.
-    pub established: u32,
-    /// SYN_SENT.
-    pub syn_sent: u32,
-    /// SYN_RECV.
-    pub syn_recv: u32,
-    /// FIN_WAIT.
-    pub fin_wait: u32,
-    /// TIME_WAIT.
-    pub time_wait: u32,
-    /// CLOSE.
-    pub close: u32,
-    /// CLOSE_WAIT.
-    pub close_wait: u32,
-    /// LAST_ACK.
-    pub last_ack: u32,
-    /// LISTEN.
-    pub listen: u32,
-    /// SYNACK.
-    pub synack: u32,
-}
-
-impl Default for TcpTimeouts {
-    fn default() -> TcpTimeouts {
-        TcpTimeouts {
-            established: 900,
-            syn_sent: 120,
-            syn_recv: 60,
-            fin_wait: 120,
-            time_wait: 120,
-            close: 10,
-            close_wait: 60,
-            last_ack: 30,
-            listen: 120,
-            synack: 120,
-        }
-    }
-}
-
-/// Behaviour that holds for all services; the names are those of LVS's sysctls where it has one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Whether a TCP segment other than a SYN may start a connection.
-    pub sloppy_tcp: bool,
-    /// Bits: 1 = a SYN on a connection that has ended is scheduled anew, 2 = also in FIN_WAIT; 0 to 3.
-    pub conn_reuse_mode: u8,
-    /// Whether connections of a deleted server end at their next packet instead of waiting for it to come back.
-    pub expire_nodest_conn: bool,
-    /// What a packet to a VIP gets on a port without a service.
-    pub no_service: NoService,
-    /// ICMP errors and resets that the gateway itself makes, at most so many a second; 0 = none.
-    pub icmp_rate: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            sloppy_tcp: false,
-            conn_reuse_mode: 1,
-            expire_nodest_conn: false,
-            no_service: NoService::Reject,
-            icmp_rate: 1000,
-        }
-    }
-}
-
-/// What a packet to a VIP gets on a port without a service.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum NoService {
-    /// TCP RST, or ICMP port unreachable.
-    #[default]
-    Reject,
-    /// Nothing.
-    Drop,
 }
