@@ -3,7 +3,10 @@
 mod clock;
 mod devices;
 mod io;
+mod run;
 mod thread;
+
+pub use run::run;
 
 use crate::config::{self, Config, Workers};
 use crate::gateway::{Gateway, PortDevice, WorkerHandle};

@@ -2,8 +2,10 @@
 //! the metrics and the reload work on it; it never touches a packet and never reads a worker's memory.
 
 mod listing;
+mod reloads;
 mod totals;
 
+pub use reloads::Reloads;
 pub use totals::{ServerTotals, WorkerTotals};
 
 use crate::config::{self, Config, ConfigErrors};
@@ -111,6 +113,8 @@ pub struct Gateway {
     workers: Vec<WorkerHandle>,
     ports: Vec<Box<dyn PortDevice>>,
     started: Instant,
+    reloads: Mutex<Reloads>,
+    turns: listing::Turns,
 }
 
 impl Gateway {
@@ -128,12 +132,15 @@ impl Gateway {
             config,
             baselines: Baselines::default(),
         });
+        let (reloads, turns) = (Mutex::default(), listing::Turns::default());
         Gateway {
             path,
             state,
             workers,
             ports,
             started: Instant::now(),
+            reloads,
+            turns,
         }
     }
 
@@ -166,6 +173,18 @@ impl Gateway {
     /// # Errors
     /// The file is wrong, asks for what takes a restart, or is too large; or a worker is stuck.
     pub fn reload(&self) -> Result<Reloaded, GatewayError> {
+        let outcome = self.reload_file();
+        self.reloads.lock().count(outcome.is_ok());
+        outcome
+    }
+
+    /// How reloads have gone so far.
+    #[must_use]
+    pub fn reloads(&self) -> Reloads {
+        *self.reloads.lock()
+    }
+
+    fn reload_file(&self) -> Result<Reloaded, GatewayError> {
         let config = config::load(&self.path)?;
         let mut state = self.state.lock();
         let obstacles = not_live(&state.config, &config);
@@ -224,9 +243,12 @@ impl Gateway {
                 .map(|worker| worker.stats.servers[slot as usize].now())
                 .sum::<u64>()
         };
-        for slot in state.model.reclaim(connections) {
-            state.baselines.restart(slot, &self.workers);
+        for (server, slot) in state.model.reclaim(connections) {
+            state.baselines.restart(&server, slot, &self.workers);
         }
+        state
+            .baselines
+            .keep_services(|key| state.model.service(key).is_some());
     }
 }
 

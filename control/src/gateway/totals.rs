@@ -1,6 +1,8 @@
 //! Sums over workers, less what earlier users of a slot have counted.
 
 use super::{Gateway, WorkerHandle};
+use crate::model::ServerKey;
+use dataplane::service::ServiceKey;
 use dataplane::worker::{ServerStats, WorkerStats};
 use std::collections::HashMap;
 use std::ops::{AddAssign, Sub};
@@ -22,6 +24,17 @@ pub struct ServerTotals {
     pub active: u64,
     /// Inactive connections now.
     pub inactive: u64,
+}
+
+impl ServerTotals {
+    /// Without what exists now: of a server that no longer counts among its service's.
+    fn past(self) -> ServerTotals {
+        ServerTotals {
+            active: 0,
+            inactive: 0,
+            ..self
+        }
+    }
 }
 
 impl From<&ServerStats> for ServerTotals {
@@ -118,18 +131,30 @@ impl From<&WorkerStats> for WorkerTotals {
     }
 }
 
-/// Where the counters of a slot stood when its present user got it.
+/// What the counters of slots do not say by themselves: where those of a slot stood when its present user got it,
+/// and what servers that are gone have counted for services that are still there.
 #[derive(Debug, Default)]
-pub(crate) struct Baselines(HashMap<u32, ServerTotals>);
+pub(crate) struct Baselines {
+    slots: HashMap<u32, ServerTotals>,
+    departed: HashMap<ServiceKey, ServerTotals>,
+}
 
 impl Baselines {
-    /// The next user of `slot` counts from here.
-    pub(crate) fn restart(&mut self, slot: u32, workers: &[WorkerHandle]) {
-        self.0.insert(slot, sum(slot, workers));
+    /// The next user of `slot` counts from here; what `server` counted there stays with its service.
+    pub(crate) fn restart(&mut self, server: &ServerKey, slot: u32, workers: &[WorkerHandle]) {
+        let counted = sum(slot, workers);
+        let served = (counted - self.of(slot)).past();
+        *self.departed.entry(server.service).or_default() += served;
+        self.slots.insert(slot, counted);
+    }
+
+    /// Forgets services that are gone.
+    pub(crate) fn keep_services(&mut self, exists: impl Fn(&ServiceKey) -> bool) {
+        self.departed.retain(|key, _| exists(key));
     }
 
     fn of(&self, slot: u32) -> ServerTotals {
-        self.0.get(&slot).copied().unwrap_or_default()
+        self.slots.get(&slot).copied().unwrap_or_default()
     }
 }
 
@@ -146,5 +171,16 @@ impl Gateway {
     #[must_use]
     pub fn server_totals(&self, state: &super::State, slot: u32) -> ServerTotals {
         sum(slot, &self.workers) - state.baselines.of(slot)
+    }
+
+    /// What deleted servers have counted, by service, so that a service's own counters never go back. `state` is
+    /// the locked state of this gateway.
+    #[must_use]
+    pub fn departed_totals(&self, state: &super::State) -> HashMap<ServiceKey, ServerTotals> {
+        let mut departed = state.baselines.departed.clone();
+        for (server, slot) in state.model.departing_servers() {
+            *departed.entry(server.service).or_default() += self.server_totals(state, slot).past();
+        }
+        departed
     }
 }

@@ -53,6 +53,17 @@ pub struct LocalGroup {
     pub pool: Arc<LipPool>,
 }
 
+impl LocalGroup {
+    /// Whether `service` takes local addresses from the group.
+    #[must_use]
+    pub fn serves(&self, service: &Service) -> bool {
+        service
+            .local_pools
+            .iter()
+            .any(|pool| Arc::ptr_eq(pool, &self.pool))
+    }
+}
+
 /// Why the model does not take something; then it has not changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModelError {
@@ -144,10 +155,15 @@ impl Model {
     }
 
     /// Frees the slots of deleted services and servers of which `connections(server slot)` tells none; returns
-    /// the server slots that are free now.
-    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<u32> {
+    /// the servers whose slots are free now, with these.
+    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<(ServerKey, u32)> {
         self.service_slots.reclaim(|_| true);
         self.server_slots.reclaim(|slot| connections(slot) == 0)
+    }
+
+    /// Deleted servers that still hold their slots, with these.
+    pub fn departing_servers(&self) -> impl Iterator<Item = (&ServerKey, u32)> {
+        self.server_slots.retired()
     }
 
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.

@@ -53,15 +53,17 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         }
     }
 
-    /// Frees the slots of deleted things that `unused` says nothing names any more; returns these slots.
-    pub(super) fn reclaim(&mut self, unused: impl Fn(u32) -> bool) -> Vec<u32> {
-        let freed: Vec<u32> = self
-            .retired
-            .extract_if(|_, slot| unused(*slot))
-            .map(|(_, slot)| slot)
-            .collect();
-        self.free.extend(&freed);
+    /// Frees the slots of deleted things that `unused` says nothing names any more; returns these, with
+    /// their last identity.
+    pub(super) fn reclaim(&mut self, unused: impl Fn(u32) -> bool) -> Vec<(K, u32)> {
+        let freed: Vec<(K, u32)> = self.retired.extract_if(|_, slot| unused(*slot)).collect();
+        self.free.extend(freed.iter().map(|(_, slot)| slot));
         freed
+    }
+
+    /// What has been deleted and still holds its slot.
+    pub(super) fn retired(&self) -> impl Iterator<Item = (&K, u32)> {
+        self.retired.iter().map(|(key, &slot)| (key, slot))
     }
 
     /// How many slots have ever been used: all slots lie below it.
@@ -84,8 +86,8 @@ mod tests {
         slots.retire("a");
         assert_eq!((slots.take("c"), slots.take("a")), (None, Some(0)));
         slots.retire("a");
-        assert_eq!(slots.reclaim(|slot| slot == 1), Vec::<u32>::new());
-        assert_eq!(slots.reclaim(|_| true), [0]);
+        assert_eq!(slots.reclaim(|slot| slot == 1), []);
+        assert_eq!(slots.reclaim(|_| true), [("a", 0)]);
         assert_eq!((slots.take("c"), slots.take("a")), (Some(0), None));
         assert_eq!(slots.span(), 2);
     }

@@ -61,6 +61,13 @@ pub struct ServiceKey {
     pub protocol: Protocol,
 }
 
+/// As operators write it: `203.0.113.100:80/tcp`.
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}/{}", self.address, self.port, self.protocol.name())
+    }
+}
+
 /// A real server of one service. The forwarding mode belongs to the server, as in LVS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {

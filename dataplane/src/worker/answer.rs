@@ -63,6 +63,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if self.snapshot.addresses.class(headers.key.destination()) == AddressClass::None {
             return self.discard(packet, DropReason::NotForUs);
         }
+        if self.snapshot.addresses.class(headers.key.source()) != AddressClass::None {
+            return self.discard(packet, DropReason::BadSource);
+        }
         match craft::echo_reply_in_place(&mut packet, &headers) {
             Ok(()) => self.send_to(headers.key.source(), packet),
             Err(reason) => self.discard(packet, reason),

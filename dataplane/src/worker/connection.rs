@@ -43,8 +43,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             stats.active.down()
         }
         if record.mode() == Mode::Fullnat {
-            self.locals
-                .release(&pair_of(&record), record.outbound.destination_port(), id);
+            let port = record.outbound.destination_port();
+            let released = self.locals.release(&pair_of(&record), port, id);
+            debug_assert!(released, "a connection had a local port that nobody gave it");
         }
         self.table.remove(id);
         self.stats.connections.set(self.table.len() as u64);

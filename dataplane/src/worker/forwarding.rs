@@ -48,7 +48,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         hit: Option<Hit>,
     ) -> Result<NeighbourId, Refusal> {
         let hit = match hit {
-            Some(hit) if headers.tcp_flags & tcp::SYN == 0 || !self.starts_anew(hit) => hit,
+            Some(hit) if self.goes_on(hit, headers)? => hit,
             other => {
                 if let Some(old) = other {
                     self.close(old.id);
@@ -62,12 +62,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 }
             }
         };
-        if !self.snapshot.server_present(self.table.get(hit.id).server) {
-            if self.snapshot.settings.expire_nodest_conn {
-                self.close(hit.id);
-            }
-            return Err(DropReason::ServerGone.into());
-        }
         self.see(hit.id, hit.direction, headers);
         if headers.ttl <= 1 {
             return Err(Refusal {
@@ -98,6 +92,24 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             headers,
             ipv4::dont_fragment(&packet.bytes()[usize::from(headers.l3)..]),
         )
+    }
+
+    /// Whether the packet belongs to the connection that was found. It does not when it opens a new one in its
+    /// place, nor when the server is gone and that ends connections: then the client may try again at once, or is
+    /// told.
+    #[inline]
+    fn goes_on(&self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
+        if headers.tcp_flags & tcp::SYN != 0 && self.starts_anew(hit) {
+            return Ok(false);
+        }
+        if self.snapshot.server_present(self.table.get(hit.id).server) {
+            return Ok(true);
+        }
+        if self.snapshot.settings.expire_nodest_conn {
+            Ok(false)
+        } else {
+            Err(DropReason::ServerGone.into())
+        }
     }
 
     /// Whether a SYN from the client opens a new connection in the place of an old one that is over.

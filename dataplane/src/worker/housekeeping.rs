@@ -2,6 +2,7 @@
 //! budget, so that no turn grows long; what is left over is done at the next.
 
 use super::mailbox::{Event, Order, Spent};
+use super::rate::RateLimit;
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
 use crate::neighbour::{self, Announcer, NeighbourId};
@@ -42,9 +43,7 @@ pub(super) fn announcer() -> Announcer {
 
 /// Lets each kind of event through once a second.
 #[derive(Default)]
-pub(super) struct EventGate {
-    open_from: [Tick; 3],
-}
+pub(super) struct EventGate([RateLimit; 3]);
 
 impl EventGate {
     fn lets_through(&mut self, event: &Event, now: Tick) -> bool {
@@ -53,11 +52,7 @@ impl EventGate {
             Event::TableFull => 1,
             Event::NeighbourFailed => 2,
         };
-        let open = now.reached(self.open_from[kind]);
-        if open {
-            self.open_from[kind] = now.after(seconds(1));
-        }
-        open
+        self.0[kind].allows(now, 1)
     }
 }
 
@@ -80,6 +75,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.obey(order);
         }
         if !idle && !self.turns.is_multiple_of(EVERY) {
+            // Connections open at every turn: were they ended at some only, a flood would keep the table full of
+            // dead ones.
+            if self.behind {
+                self.expire();
+            }
             return;
         }
         self.expire();
@@ -121,8 +121,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Ends what has timed out; re-arms what has been seen since its timer was set.
     fn expire(&mut self) {
+        self.behind = true;
         for _ in 0..TIMER_BUDGET {
             let Some(id) = self.wheel.pop_due(self.table.records_mut(), self.now) else {
+                self.behind = false;
                 break;
             };
             let deadline = self.snapshot.settings.timeouts.deadline(self.table.get(id));
@@ -242,6 +244,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         // One count up and down for each snapshot, not for each packet.
         let new = Arc::clone(&self.snapshot);
         self.adopt_ports(&new);
+        self.owned = new.shards.owned_by(self.number);
         if !Arc::ptr_eq(&old.neighbours, &new.neighbours) {
             for known in old.neighbours.iter() {
                 self.neighbours.clear_static(known.port, known.address, self.now);

@@ -107,6 +107,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     least_mtu: u16,
     table: ConnectionTable<X>,
     wheel: Wheel,
+    /// Whether timers are due that the last round had no time for.
+    behind: bool,
     locals: LocalPorts,
     neighbours: NeighbourTable<I::Packet>,
     services: Vec<Option<ServiceState>>,
@@ -165,6 +167,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             least_mtu: 0,
             table: ConnectionTable::with_index(sizes.connections as usize, hasher, index, sizes.hugepages)?,
             wheel: Wheel::new(Tick(0)),
+            behind: false,
             locals,
             neighbour_words: neighbours.words(),
             neighbours,

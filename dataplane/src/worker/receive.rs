@@ -65,20 +65,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 continue;
             };
             let place = at as Place;
-            match parse(packet, &self.rules[usize::from(port.0)]) {
-                Ok(headers) => {
-                    burst.headers[at] = headers;
-                    match headers.kind {
-                        Kind::Flow => burst.flows.push(place),
-                        Kind::Arp => self.arp(burst, place),
-                        Kind::Icmp => self.icmp(burst, place),
-                    }
-                }
+            // Straight into its place: narrow stores to a temporary, copied by wide loads, stall the loads.
+            burst.headers[at] = match parse(packet, &self.rules[usize::from(port.0)]) {
+                Ok(headers) => headers,
                 Err(reason) => {
                     if let Some(packet) = burst.take(place) {
                         self.discard(packet, reason);
                     }
+                    continue;
                 }
+            };
+            match burst.headers[at].kind {
+                Kind::Flow => burst.flows.push(place),
+                Kind::Arp => self.arp(burst, place),
+                Kind::Icmp => self.icmp(burst, place),
             }
         }
     }

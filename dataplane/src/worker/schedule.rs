@@ -58,7 +58,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let service = service_for(&self.snapshot, headers)?;
         let (slot, one_packet) = (service.slot, service.one_packet);
         let server = pick(service, &mut self.services, &self.servers)?;
-        if one_packet {
+        // Without a connection nothing could translate: a local port needs one.
+        if one_packet && server.mode != Mode::Fullnat {
             self.count_once(&server, headers);
             return Ok(Scheduled::Once(server.slot));
         }
@@ -68,12 +69,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         record.neighbour_in = self.server_neighbour(server.slot)?.0;
         if server.mode == Mode::Fullnat {
             let last_sequence = self.give_local_port(&server, headers, &mut record)?;
-            if let (Some(last), ipv4::TCP) = (last_sequence, headers.protocol) {
-                succeed(
-                    &mut record,
-                    tcp::sequence(&frame[usize::from(headers.l4)..]),
-                    last,
-                );
+            if headers.protocol == ipv4::TCP {
+                record.sequence = tcp::sequence(&frame[usize::from(headers.l4)..]);
+                if let Some(last) = last_sequence {
+                    succeed(&mut record, last);
+                }
             }
         }
         self.open(record)
@@ -169,8 +169,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     record.outbound = FlowKey::new(end.address, end.port, taken.local, taken.port);
                     return Ok(());
                 }
-                Err(TakeError::Exhausted { recyclable: None }) => {}
-                Err(other) => failure = other,
+                Err(other) => failure = worth_more(failure, other),
             }
         }
         Err(failure)
@@ -180,11 +179,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 /// The service that the packet asks for, if it may open a connection at all.
 fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers) -> Result<&'a Service, Refusal> {
     let settings = &snapshot.settings;
-    let reply = if settings.no_service == NoService::Drop {
-        Reply::Silence
-    } else {
-        Reply::Reset
-    };
+    if snapshot.addresses.class(headers.key.source()) != AddressClass::None {
+        return Err(DropReason::BadSource.into());
+    }
+    // A reset is never answered (RFC 9293 3.10.7.1), so it must not use up what may be said in a second.
+    let silent = settings.no_service == NoService::Drop || headers.tcp_flags & tcp::RST != 0;
+    let reply = if silent { Reply::Silence } else { Reply::Reset };
     if snapshot.addresses.class(headers.key.destination()) != AddressClass::Vip {
         return Err(Refusal {
             reason: DropReason::NoConnection,
@@ -210,6 +210,15 @@ fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers) -> Result<&'a Serv
     })
 }
 
+/// Of what two groups of local addresses said, what helps more: a connection to recycle, then the lack of memory.
+fn worth_more(first: TakeError, second: TakeError) -> TakeError {
+    match (first, second) {
+        (TakeError::Exhausted { recyclable: Some(_) }, _)
+        | (TakeError::Memory, TakeError::Exhausted { recyclable: None }) => first,
+        _ => second,
+    }
+}
+
 /// The server whose turn it is.
 fn pick(
     service: &Service,
@@ -229,12 +238,14 @@ fn pick(
 /// Makes a connection on a recycled local port acceptable to a server that still remembers the old one in
 /// TIME_WAIT (RFC 9293 3.6.1, RFC 6191): the initial sequence number that it is shown lies above the last of the
 /// old connection, and no timestamp is shown, since the clocks of two clients cannot be compared.
-fn succeed(record: &mut Record, initial: u32, last: u32) {
+fn succeed(record: &mut Record, last: u32) {
     /// How far above: more than a window that may still be under way, and no more than needed.
     const MARGIN: u32 = 1 << 16;
-    let above = initial.wrapping_sub(last);
+    let above = record.sequence.wrapping_sub(last);
     if above == 0 || above > u32::MAX / 2 {
-        record.sequence_shift = last.wrapping_add(MARGIN).wrapping_sub(initial);
+        let shown = last.wrapping_add(MARGIN);
+        record.sequence_shift = shown.wrapping_sub(record.sequence);
+        record.sequence = shown;
     }
     record.flags.set(Flags::STRIP_TIMESTAMPS, true);
 }

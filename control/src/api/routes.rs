@@ -1,0 +1,185 @@
+//! The paths of the API, and what each answers.
+
+use super::{ApiError, connections, signals};
+use crate::gateway::Gateway;
+use crate::metrics;
+use crate::view::{self, ConnectionFilter};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a request's body: no request has one that matters.
+const BODY: usize = 64 << 10;
+/// How long a request may take until its answer begins. A reload waits for workers at most 20 s.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+type Asked<T> = Result<Query<T>, QueryRejection>;
+type Answer<T> = Result<Json<T>, ApiError>;
+type Shared = State<Arc<Gateway>>;
+
+/// The whole API.
+pub(super) fn api(gateway: Arc<Gateway>) -> Router {
+    let router = Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/services", get(services))
+        .route("/v1/servers", get(servers))
+        .route("/v1/connections", get(all_connections))
+        .route("/v1/ports", get(ports))
+        .route("/v1/workers", get(workers))
+        .route("/v1/neighbours", get(neighbours))
+        .route("/v1/drops", get(drops))
+        .route("/v1/local-addresses", get(local_addresses))
+        .route("/v1/reload", post(reload))
+        .route("/metrics", get(scrape));
+    bounded(router, gateway)
+}
+
+/// The metrics alone.
+pub(super) fn metrics(gateway: Arc<Gateway>) -> Router {
+    bounded(Router::new().route("/metrics", get(scrape)), gateway)
+}
+
+fn bounded(router: Router<Arc<Gateway>>, gateway: Arc<Gateway>) -> Router {
+    router
+        .fallback(no_path)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(BODY))
+        .layer(from_fn(in_time))
+        .with_state(gateway)
+}
+
+async fn in_time(request: Request, next: Next) -> Response {
+    let late = |_| {
+        ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "the gateway is too busy to answer; try again",
+        )
+    };
+    tokio::time::timeout(PATIENCE, next.run(request))
+        .await
+        .map_err(late)
+        .into_response()
+}
+
+async fn no_path(request: Request) -> ApiError {
+    let path = request.uri().path();
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        format!("nothing is at {path}; the paths are in docs/api.md"),
+    )
+}
+
+async fn wrong_method(request: Request) -> ApiError {
+    let (method, path) = (request.method(), request.uri().path());
+    let right = if path == "/v1/reload" { "POST" } else { "GET" };
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{path} does not take {method}; use {right}"),
+    )
+}
+
+/// Runs what may block on a thread that may.
+pub(super) async fn blocking<T: Send + 'static>(
+    gateway: Arc<Gateway>,
+    work: impl FnOnce(&Gateway) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let broken = |_| {
+        ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the answer broke off; see the log",
+        )
+    };
+    tokio::task::spawn_blocking(move || work(&gateway))
+        .await
+        .map_err(broken)
+}
+
+async fn status(State(gateway): Shared) -> Answer<view::Status> {
+    blocking(gateway, view::status).await.map(Json)
+}
+
+async fn services(State(gateway): Shared) -> Answer<Vec<view::Service>> {
+    blocking(gateway, view::services).await.map(Json)
+}
+
+/// Which servers to tell.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerFilter {
+    /// A service's name, or where one listens.
+    service: Option<String>,
+}
+
+async fn servers(State(gateway): Shared, filter: Asked<ServerFilter>) -> Answer<Vec<view::Server>> {
+    let Query(ServerFilter { service }) = filter?;
+    let tables = blocking(gateway, view::table).await?;
+    let Some(name) = service else {
+        return Ok(Json(tables.into_iter().flat_map(|table| table.servers).collect()));
+    };
+    let mut named = tables
+        .into_iter()
+        .filter(|table| table.service.is_called(&name))
+        .peekable();
+    if named.peek().is_none() {
+        return Err(view::FilterError::NoService(name).into());
+    }
+    Ok(Json(named.flat_map(|table| table.servers).collect()))
+}
+
+async fn all_connections(
+    State(gateway): Shared,
+    filter: Asked<ConnectionFilter>,
+) -> Result<Response, ApiError> {
+    let Query(filter) = filter?;
+    connections::stream(gateway, filter).await
+}
+
+async fn ports(State(gateway): Shared) -> Answer<Vec<view::Port>> {
+    blocking(gateway, view::ports).await.map(Json)
+}
+
+async fn workers(State(gateway): Shared) -> Answer<Vec<view::Worker>> {
+    blocking(gateway, view::workers).await.map(Json)
+}
+
+async fn neighbours(State(gateway): Shared) -> Answer<Vec<view::Neighbour>> {
+    Ok(Json(blocking(gateway, view::neighbours).await??))
+}
+
+async fn local_addresses(State(gateway): Shared) -> Answer<Vec<view::LocalPool>> {
+    Ok(Json(blocking(gateway, view::local_pools).await??))
+}
+
+/// Which drop reasons to tell.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DropFilter {
+    /// Also those that have not occurred.
+    #[serde(default)]
+    all: bool,
+}
+
+async fn drops(State(gateway): Shared, filter: Asked<DropFilter>) -> Answer<Vec<view::Drop>> {
+    let Query(DropFilter { all }) = filter?;
+    blocking(gateway, move |gateway| view::drops(gateway, all))
+        .await
+        .map(Json)
+}
+
+async fn reload(State(gateway): Shared) -> Answer<view::Reload> {
+    let reloaded = blocking(gateway, signals::reload).await??;
+    Ok(Json(view::Reload::from(&reloaded)))
+}
+
+async fn scrape(State(gateway): Shared, options: Asked<metrics::Options>) -> Result<Response, ApiError> {
+    let Query(options) = options?;
+    let text = blocking(gateway, move |gateway| metrics::render(gateway, options)).await?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}

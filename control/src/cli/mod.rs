@@ -1,0 +1,238 @@
+//! The command line: what was typed, and what it does. `run` hands over to the engine; `show` and `reload` ask a
+//! running gateway through its API; `check` and `replay` need none.
+
+mod check;
+mod client;
+mod connections;
+mod log;
+mod replay;
+mod show;
+mod table;
+
+use crate::config;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use client::ClientError;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code: the configuration is bad.
+const BAD_CONFIGURATION: u8 = 2;
+/// Exit code: it does not start, or the gateway cannot be reached.
+const FAILURE: u8 = 1;
+
+/// Tidegate, a layer-4 gateway.
+#[derive(Parser, Debug)]
+#[command(name = "tidegate", version, disable_version_flag = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Check a configuration file; exit code 2 when it is bad
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Run the gateway
+    Run(Run),
+    /// Make a running gateway read its configuration again: all of it or nothing
+    Reload {
+        #[command(flatten)]
+        gateway: GatewaySocket,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a running gateway is and does
+    Show(Show),
+    /// Replay a scenario of frames, commands and time, without devices
+    Replay {
+        /// The configuration file
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Print the connection table after each event
+        #[arg(long)]
+        connections: bool,
+        /// The scenario, one JSON event a line; - reads standard input
+        scenario: PathBuf,
+    },
+    /// Print the version
+    Version,
+}
+
+#[derive(Args, Debug)]
+struct Run {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", default_value = "/etc/tidegate/tidegate.yaml")]
+    config: PathBuf,
+    /// How to log; without it, for people on a terminal and for machines otherwise
+    #[arg(long, value_enum)]
+    log_format: Option<LogFormat>,
+}
+
+/// How to log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Args, Debug)]
+struct Show {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    gateway: GatewaySocket,
+    /// Print JSON instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct GatewaySocket {
+    /// The gateway's API socket (api.socket of its configuration)
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "TIDEGATE_SOCKET",
+        default_value = "/run/tidegate/api.sock"
+    )]
+    socket: PathBuf,
+}
+
+/// What there is to show.
+#[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
+enum What {
+    /// The gateway as a whole
+    Status,
+    /// Services, with the sums over their servers
+    Services,
+    /// Servers of all services
+    Servers {
+        /// Only of this service: its name, or where it listens (203.0.113.100:80/tcp)
+        #[arg(long)]
+        service: Option<String>,
+    },
+    /// Connections
+    Connections(connections::Filter),
+    /// Ethernet ports
+    Ports,
+    /// Workers
+    Workers,
+    /// Neighbours
+    Neighbours,
+    /// Dropped packets by reason
+    Drops {
+        /// Also reasons that have not occurred
+        #[arg(long)]
+        all: bool,
+    },
+    /// Local addresses, and how far their ports are used
+    LocalAddresses,
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+enum Failure {
+    /// The configuration is bad; one finding each.
+    Configuration(Vec<String>),
+    /// Anything else.
+    Other(String),
+    /// Whoever reads our output has gone: no failure, but the end.
+    NoReader,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::NoReader,
+            _ => Failure::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            ClientError::Refused(refused) if refused.status == 422 => Failure::Configuration(refused.errors),
+            other => Failure::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<config::ConfigErrors> for Failure {
+    fn from(found: config::ConfigErrors) -> Failure {
+        warn(&found.warnings);
+        Failure::Configuration(found.errors.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Carries out what the process's arguments say.
+#[must_use]
+pub fn main() -> ExitCode {
+    match execute(Cli::parse()) {
+        Ok(code) => code,
+        Err(Failure::NoReader) => ExitCode::SUCCESS,
+        Err(Failure::Configuration(findings)) => {
+            complain(&findings);
+            ExitCode::from(BAD_CONFIGURATION)
+        }
+        Err(Failure::Other(reason)) => {
+            complain(&[format!("tidegate: {reason}")]);
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn execute(cli: Cli) -> Result<ExitCode, Failure> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match cli.command {
+        Command::Check { file } => check::check(&file, &mut out)?,
+        Command::Run(run) => return start(&run),
+        Command::Reload { gateway, json } => show::reload(&gateway.socket, json, &mut out)?,
+        Command::Show(show) => show::show(&show.gateway.socket, &show.what, show.json, &mut out)?,
+        Command::Replay {
+            config,
+            connections,
+            scenario,
+        } => {
+            replay::replay(&config, &scenario, connections, &mut out)?;
+        }
+        Command::Version => writeln!(out, "tidegate {}", env!("CARGO_PKG_VERSION"))?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(run: &Run) -> Result<ExitCode, Failure> {
+    let config = config::load(&run.config)?;
+    log::init(run.log_format);
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    crate::engine::run(&run.config, config).map_err(|error| Failure::Other(format!("{error:#}")))
+}
+
+/// Lines for standard error; nobody may be there to read them.
+fn complain<T: Display>(lines: &[T]) {
+    let mut err = io::stderr().lock();
+    for line in lines {
+        let _ = writeln!(err, "{line}");
+    }
+}
+
+fn warn<T: Display>(warnings: &[T]) {
+    complain(
+        &warnings
+            .iter()
+            .map(|warning| format!("warning: {warning}"))
+            .collect::<Vec<_>>(),
+    );
+}

@@ -1,0 +1,411 @@
+//! `tidegate show` and `tidegate reload`: what the API answers, as tables.
+
+use super::client::{ClientError, ask};
+use super::table::Table;
+use super::{Failure, What, connections, warn};
+use crate::view::{Drop, LocalPool, Neighbour, Port, Reload, Server, Service, Status, Worker};
+use hyper::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::Write;
+use std::path::Path;
+
+/// Shows what was asked for.
+pub(super) fn show(socket: &Path, what: &What, json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let mut page = Page { socket, json, out };
+    match what {
+        What::Status => page.show("/v1/status", |status: Status| status_lines(&status)),
+        What::Services => page.table("/v1/services", services),
+        What::Servers { service: None } => page.table("/v1/servers", servers),
+        What::Servers { service: Some(name) } => {
+            let query = serde_urlencoded::to_string([("service", name)])
+                .map_err(|error| Failure::Other(error.to_string()))?;
+            page.table(&format!("/v1/servers?{query}"), servers)
+        }
+        What::Connections(filter) => connections::show(socket, filter, json, page.out),
+        What::Ports => page.table("/v1/ports", ports),
+        What::Workers => page.table("/v1/workers", workers),
+        What::Neighbours => page.table("/v1/neighbours", neighbours),
+        What::Drops { all } => page.table(&format!("/v1/drops?all={all}"), drops),
+        What::LocalAddresses => page.table("/v1/local-addresses", local_pools),
+    }
+}
+
+/// Makes the gateway read its configuration again.
+pub(super) fn reload(socket: &Path, json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let done: Reload = ask(socket, Method::POST, "/v1/reload").inspect_err(|error| {
+        if let ClientError::Refused(refused) = error {
+            warn(&refused.warnings);
+        }
+    })?;
+    warn(&done.warnings);
+    if json {
+        return print_json(&done, out);
+    }
+    writeln!(out, "epoch {}: {}", done.epoch, done.summary)?;
+    Ok(())
+}
+
+struct Page<'a, W> {
+    socket: &'a Path,
+    json: bool,
+    out: &'a mut W,
+}
+
+impl<W: Write> Page<'_, W> {
+    fn table<T: DeserializeOwned + Serialize>(
+        &mut self,
+        path: &str,
+        table: impl FnOnce(Vec<T>) -> Table,
+    ) -> Result<(), Failure> {
+        self.show(path, table)
+    }
+
+    fn show<T: DeserializeOwned + Serialize>(
+        &mut self,
+        path: &str,
+        table: impl FnOnce(T) -> Table,
+    ) -> Result<(), Failure> {
+        let answer: T = ask(self.socket, Method::GET, path)?;
+        if self.json {
+            return print_json(&answer, self.out);
+        }
+        Ok(table(answer).print(self.out)?)
+    }
+}
+
+fn print_json(answer: &impl Serialize, out: &mut impl Write) -> Result<(), Failure> {
+    serde_json::to_writer_pretty(&mut *out, answer).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Cells from things that print.
+macro_rules! cells {
+    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
+}
+
+fn status_lines(status: &Status) -> Table {
+    let mut table = Table::new(&["GATEWAY", &status.name]);
+    let mut line = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
+    line("version", status.version.clone());
+    line("configuration", status.config.clone());
+    line("epoch", status.epoch.to_string());
+    line("uptime", duration(status.uptime));
+    let counts = [
+        (status.workers, "workers"),
+        (status.ports, "ports"),
+        (status.services, "services"),
+        (status.servers, "servers"),
+    ];
+    line(
+        "has",
+        counts.map(|(count, what)| format!("{count} {what}")).join(", "),
+    );
+    let reloads = &status.reloads;
+    let last = if reloads.last_succeeded {
+        ""
+    } else {
+        "; the last one failed, see the log"
+    };
+    line(
+        "reloads",
+        format!("{} succeeded, {} failed{last}", reloads.succeeded, reloads.failed),
+    );
+    for warning in &status.warnings {
+        line("warning", warning.clone());
+    }
+    table
+}
+
+fn services(services: Vec<Service>) -> Table {
+    let mut table = Table::new(&[
+        "NAME",
+        "LISTEN",
+        "SCHED",
+        ">SERVERS",
+        ">ACTIVE",
+        ">INACTIVE",
+        ">CONNS",
+        ">IN-PKTS",
+        ">IN-BYTES",
+        ">OUT-PKTS",
+        ">OUT-BYTES",
+        "FLAGS",
+    ]);
+    for service in services {
+        let totals = service.totals;
+        table.row(cells![
+            or_dash(&service.name),
+            service.listen,
+            service.scheduler,
+            service.servers,
+            totals.active,
+            totals.inactive,
+            totals.connections,
+            totals.inbound_packets,
+            totals.inbound_bytes,
+            totals.outbound_packets,
+            totals.outbound_bytes,
+            if service.one_packet { "one-packet" } else { "" },
+        ]);
+    }
+    table
+}
+
+fn servers(servers: Vec<Server>) -> Table {
+    let mut table = Table::new(&[
+        "LISTEN",
+        "SERVER",
+        "MODE",
+        ">WEIGHT",
+        ">ACTIVE",
+        ">INACTIVE",
+        ">CONNS",
+        ">IN-PKTS",
+        ">IN-BYTES",
+        ">OUT-PKTS",
+        ">OUT-BYTES",
+        ">LIMIT",
+        "WARNING",
+    ]);
+    for server in servers {
+        let totals = server.totals;
+        table.row(cells![
+            server.listen,
+            format!("{}:{}", server.address, server.port),
+            server.mode,
+            server.weight,
+            totals.active,
+            totals.inactive,
+            totals.connections,
+            totals.inbound_packets,
+            totals.inbound_bytes,
+            totals.outbound_packets,
+            totals.outbound_bytes,
+            limit(&server),
+            server.warning.unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// Lower and upper threshold, as far as there are any.
+fn limit(server: &Server) -> String {
+    match (server.lower_threshold, server.upper_threshold) {
+        (_, 0) => "-".to_owned(),
+        (0, upper) => upper.to_string(),
+        (lower, upper) => format!("{lower}/{upper}"),
+    }
+}
+
+fn ports(ports: Vec<Port>) -> Table {
+    let mut table = Table::new(&[
+        "NAME",
+        "LINK",
+        "MAC",
+        ">MTU",
+        ">RX-PKTS",
+        ">RX-BYTES",
+        ">TX-PKTS",
+        ">TX-BYTES",
+        ">MISSED",
+        ">RX-ERR",
+        ">TX-ERR",
+        ">NO-BUF",
+        "DRIVER",
+        "ADDRESSES",
+        "DEVICE",
+    ]);
+    for port in ports {
+        let counters = port.counters;
+        table.row(cells![
+            port.name,
+            if port.link_up { "up" } else { "down" },
+            port.mac,
+            port.mtu,
+            counters.received_packets,
+            counters.received_bytes,
+            counters.sent_packets,
+            counters.sent_bytes,
+            counters.missed,
+            counters.receive_errors,
+            counters.transmit_errors,
+            counters.no_buffer,
+            port.driver,
+            or_dash(&port.addresses.join(",")),
+            port.device,
+        ]);
+    }
+    table
+}
+
+fn workers(workers: Vec<Worker>) -> Table {
+    let mut table = Table::new(&[
+        ">NO",
+        ">CPU",
+        ">EPOCH",
+        ">BUSY",
+        ">CONNS",
+        ">OPENED",
+        ">RECEIVED",
+        ">TAKEN",
+        ">MADE",
+        ">SENT",
+        ">HANDED",
+        ">DROPPED",
+        ">CONSUMED",
+        ">HELD",
+        "ACCOUNTED",
+    ]);
+    for worker in workers {
+        let totals = worker.totals;
+        table.row(cells![
+            worker.number,
+            worker.cpu,
+            totals.epoch,
+            format!("{:.1}%", 100.0 * totals.busy),
+            totals.connections,
+            totals.opened,
+            totals.received,
+            totals.taken_over,
+            totals.made,
+            totals.sent,
+            totals.handed_over,
+            totals.dropped,
+            totals.consumed,
+            totals.held,
+            if worker.unaccounted == 0 {
+                "all".to_owned()
+            } else {
+                format!("{} LOST", worker.unaccounted)
+            },
+        ]);
+    }
+    table
+}
+
+fn neighbours(neighbours: Vec<Neighbour>) -> Table {
+    let mut table = Table::new(&["ADDRESS", "PORT", "MAC", "STATE", ">AGE", ">WAITING"]);
+    for neighbour in neighbours {
+        table.row(cells![
+            neighbour.address,
+            neighbour.port,
+            neighbour.mac.unwrap_or_else(|| "-".to_owned()),
+            neighbour.state,
+            neighbour.age,
+            neighbour.waiting,
+        ]);
+    }
+    table
+}
+
+fn drops(drops: Vec<Drop>) -> Table {
+    let workers = drops.first().map_or(0, |drop| drop.workers.len());
+    let names: Vec<String> = (0..workers).map(|number| format!(">WORKER{number}")).collect();
+    // With one worker, its share is all there is.
+    let names = if workers == 1 { &[][..] } else { &names[..] };
+    let mut titles = vec!["REASON", ">PACKETS"];
+    titles.extend(names.iter().map(String::as_str));
+    titles.push("MEANING");
+    let mut table = Table::new(&titles);
+    for drop in drops {
+        let mut cells = cells![drop.reason, drop.total];
+        cells.extend(drop.workers.iter().take(names.len()).map(ToString::to_string));
+        cells.push(drop.text);
+        table.row(cells);
+    }
+    table
+}
+
+fn local_pools(pools: Vec<LocalPool>) -> Table {
+    let mut table = Table::new(&[
+        "POOL",
+        "PORT",
+        "ADDRESS",
+        "PORTS",
+        ">SERVERS",
+        ">USED",
+        ">FREE",
+        ">PEAK",
+        ">TAKEN",
+        ">BORROWED",
+        ">RECYCLED",
+        ">EXHAUSTED",
+    ]);
+    for pool in pools {
+        let ports = format!("{}-{}", pool.ports.0, pool.ports.1);
+        let sum =
+            |count: fn(&crate::view::LocalAddress) -> u64| pool.addresses.iter().map(count).sum::<u64>();
+        table.row(cells![
+            pool.name,
+            pool.port,
+            format!("all {}", pool.addresses.len()),
+            ports,
+            pool.servers,
+            pool.used,
+            pool.free,
+            pool.addresses
+                .iter()
+                .map(|address| address.peak)
+                .max()
+                .unwrap_or(0),
+            sum(|address| address.taken),
+            sum(|address| address.borrowed),
+            sum(|address| address.recycled),
+            sum(|address| address.exhausted),
+        ]);
+        for address in &pool.addresses {
+            table.row(cells![
+                pool.name,
+                pool.port,
+                address.address,
+                ports,
+                "",
+                address.used,
+                "",
+                address.peak,
+                address.taken,
+                address.borrowed,
+                address.recycled,
+                address.exhausted,
+            ]);
+        }
+    }
+    table
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}
+
+/// Seconds as people say them: `3d 4h 5m 6s`.
+fn duration(seconds: u64) -> String {
+    let parts = [
+        (seconds / 86_400, 'd'),
+        (seconds / 3600 % 24, 'h'),
+        (seconds / 60 % 60, 'm'),
+        (seconds % 60, 's'),
+    ];
+    let first = parts
+        .iter()
+        .position(|(count, _)| *count > 0)
+        .unwrap_or(parts.len() - 1);
+    parts[first..]
+        .iter()
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_begin_with_what_is_not_zero() {
+        assert_eq!(duration(0), "0s");
+        assert_eq!(duration(60), "1m 0s");
+        assert_eq!(duration(90_061), "1d 1h 1m 1s");
+    }
+}

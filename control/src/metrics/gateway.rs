@@ -1,0 +1,144 @@
+//! The gateway as a whole, its workers, ports, neighbours and local ports.
+
+use super::about::*;
+use super::family::{Sample, Text};
+use crate::gateway::Gateway;
+use crate::view::{self, LocalAddress, LocalPool, Neighbour, Port};
+use dataplane::drops::DropReason;
+use dataplane::worker::WorkerStats;
+use std::collections::BTreeMap;
+
+/// The gateway as a whole. `complete` tells whether every worker answered.
+pub(super) fn general(text: &mut Text, gateway: &Gateway, complete: bool) {
+    let status = view::status(gateway);
+    let reloads = status.reloads;
+    text.family(&BUILD_INFO, [Sample([&status.version], 1.0)]);
+    text.single(&UPTIME, status.uptime as f64);
+    text.single(&EPOCH, status.epoch as f64);
+    text.single(&CONFIG_WARNINGS, status.warnings.len() as f64);
+    let results = [("success", reloads.succeeded), ("failure", reloads.failed)];
+    text.family(
+        &RELOADS,
+        results
+            .iter()
+            .map(|(result, count)| Sample([result], *count as f64)),
+    );
+    text.single(&RELOAD_SUCCESSFUL, f64::from(u8::from(reloads.last_succeeded)));
+    text.single(&LOADED_AT, reloads.loaded_at as f64);
+    text.single(&SCRAPE_COMPLETE, f64::from(u8::from(complete)));
+}
+
+/// What workers count, apart from servers.
+pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
+    let named: Vec<(String, String, &WorkerStats)> = gateway
+        .workers()
+        .iter()
+        .enumerate()
+        .map(|(number, worker)| (number.to_string(), worker.cpu.to_string(), &*worker.stats))
+        .collect();
+    let busy = |stats: &WorkerStats| crate::gateway::WorkerTotals::from(stats).busy;
+    text.family(
+        &WORKER_BUSY,
+        named
+            .iter()
+            .map(|(number, cpu, stats)| Sample([number, cpu], busy(stats))),
+    );
+    let mut count = |about: &About, count: fn(&WorkerStats) -> u64| {
+        text.family(
+            about,
+            named
+                .iter()
+                .map(|(number, _, stats)| Sample([number], count(stats) as f64)),
+        );
+    };
+    count(&WORKER_BUSY_CYCLES, |stats| stats.busy_cycles.get());
+    count(&WORKER_CYCLES, |stats| stats.total_cycles.get());
+    count(&WORKER_TURNS, |stats| stats.turns.get());
+    count(&WORKER_BUSY_TURNS, |stats| stats.busy_turns.get());
+    count(&WORKER_EPOCH, |stats| stats.epoch.get());
+    count(&WORKER_CONNECTIONS, |stats| stats.connections.get());
+    count(&WORKER_OPENED, |stats| stats.opened.get());
+    count(&WORKER_RECEIVED, |stats| stats.received.get());
+    count(&WORKER_TAKEN_OVER, |stats| stats.taken_over.get());
+    count(&WORKER_MADE, |stats| stats.made.get());
+    count(&WORKER_SENT, |stats| stats.sent.get());
+    count(&WORKER_HANDED_OVER, |stats| stats.handed_over.get());
+    count(&WORKER_CONSUMED, |stats| stats.consumed.get());
+    count(&WORKER_HELD, |stats| stats.held.get());
+    let drops = DropReason::ALL.iter().flat_map(|&reason| {
+        let workers = named.iter();
+        workers.map(move |(number, _, stats)| {
+            Sample(
+                [reason.label(), number],
+                stats.drops[reason as usize].get() as f64,
+            )
+        })
+    });
+    text.family(&DROPS, drops);
+}
+
+/// Local ports, by group of local addresses; counters by address, which stays when a group changes.
+pub(super) fn local_ports(text: &mut Text, pools: &[LocalPool]) {
+    text.family(
+        &LOCAL_USED,
+        pools.iter().map(|pool| Sample([&pool.name], pool.used as f64)),
+    );
+    text.family(
+        &LOCAL_FREE,
+        pools.iter().map(|pool| Sample([&pool.name], pool.free as f64)),
+    );
+    let addresses = pools
+        .iter()
+        .flat_map(|pool| pool.addresses.iter().map(move |address| (pool, address)));
+    let named: Vec<(&str, String, &LocalAddress)> = addresses
+        .map(|(pool, address)| (pool.name.as_str(), address.address.to_string(), address))
+        .collect();
+    let mut count = |about: &About, count: fn(&LocalAddress) -> u64| {
+        let samples = named
+            .iter()
+            .map(|(pool, address, used)| Sample([pool, address], count(used) as f64));
+        text.family(about, samples);
+    };
+    count(&LOCAL_TAKEN, |address| address.taken);
+    count(&LOCAL_BORROWED, |address| address.borrowed);
+    count(&LOCAL_RECYCLED, |address| address.recycled);
+    count(&LOCAL_EXHAUSTED, |address| address.exhausted);
+    count(&LOCAL_NO_MEMORY, |address| address.out_of_memory);
+}
+
+/// Ethernet ports.
+pub(super) fn ports(text: &mut Text, ports: &[Port]) {
+    let info = ports
+        .iter()
+        .map(|port| Sample([&*port.name, &*port.device, &*port.driver, &*port.mac], 1.0));
+    text.family(&PORT_INFO, info);
+    let mut count = |about: &About, count: fn(&Port) -> u64| {
+        text.family(
+            about,
+            ports.iter().map(|port| Sample([&port.name], count(port) as f64)),
+        );
+    };
+    count(&PORT_UP, |port| port.link_up.into());
+    count(&PORT_RECEIVED, |port| port.counters.received_packets);
+    count(&PORT_RECEIVED_BYTES, |port| port.counters.received_bytes);
+    count(&PORT_SENT, |port| port.counters.sent_packets);
+    count(&PORT_SENT_BYTES, |port| port.counters.sent_bytes);
+    count(&PORT_MISSED, |port| port.counters.missed);
+    count(&PORT_RECEIVE_ERRORS, |port| port.counters.receive_errors);
+    count(&PORT_TRANSMIT_ERRORS, |port| port.counters.transmit_errors);
+    count(&PORT_NO_BUFFER, |port| port.counters.no_buffer);
+}
+
+/// Neighbours by port and state.
+pub(super) fn neighbours(text: &mut Text, neighbours: &[Neighbour]) {
+    let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for neighbour in neighbours {
+        *counts.entry((&neighbour.port, &neighbour.state)).or_default() += 1;
+    }
+    text.family(
+        &NEIGHBOURS,
+        counts
+            .iter()
+            .map(|((port, state), count)| Sample([port, state], *count as f64)),
+    );
+}

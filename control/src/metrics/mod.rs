@@ -1,0 +1,46 @@
+//! The Prometheus metrics: built anew at each scrape from what workers and devices count, so that nothing is
+//! counted twice and no series outlives what it is about. Called by the API, on a thread that may block.
+
+mod about;
+mod family;
+mod gateway;
+mod services;
+
+pub use about::{ALL, About, Kind};
+
+use crate::gateway::Gateway;
+use crate::view;
+use family::Text;
+use serde::{Deserialize, Serialize};
+
+/// The content type of what [`render`] gives.
+pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
+
+/// What a scrape may leave out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Whether to tell of each server; services are always told of. With many servers most series are theirs.
+    pub servers: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { servers: true }
+    }
+}
+
+/// All metrics in Prometheus's text format. What a worker that does not answer would have to tell is left out, and
+/// `tidegate_scrape_complete` says so. Blocks: it asks workers for their neighbours and local ports.
+#[must_use]
+pub fn render(gateway: &Gateway, options: Options) -> Vec<u8> {
+    let (neighbours, pools) = (view::neighbours(gateway), view::local_pools(gateway));
+    let mut text = Text::default();
+    gateway::general(&mut text, gateway, neighbours.is_ok() && pools.is_ok());
+    services::services(&mut text, &view::table(gateway), options.servers);
+    gateway::workers(&mut text, gateway);
+    gateway::local_ports(&mut text, &pools.unwrap_or_default());
+    gateway::ports(&mut text, &view::ports(gateway));
+    gateway::neighbours(&mut text, &neighbours.unwrap_or_default());
+    text.into_bytes()
+}

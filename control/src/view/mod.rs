@@ -1,0 +1,26 @@
+//! What the gateway shows of itself: one struct for each line of each listing, which the API serialises and the
+//! command line reads back. Built from the [`Gateway`](crate::gateway::Gateway) for the API and the metrics. Those
+//! that ask workers block, and are not for an async task; nothing here changes anything.
+
+mod connections;
+mod drops;
+mod local;
+mod neighbours;
+mod ports;
+mod services;
+mod status;
+mod workers;
+
+pub use connections::{Connection, ConnectionFilter, FilterError, Selection, connections};
+pub use drops::{Drop, drops};
+pub use local::{LocalAddress, LocalPool, local_pools};
+pub use neighbours::{Neighbour, neighbours};
+pub use ports::{Port, ports};
+pub use services::{Server, Service, Table, services, table};
+pub use status::{Reload, Status, status};
+pub use workers::{Worker, workers};
+
+/// A worker did not answer: it stands still, or its CPU is overloaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a worker does not answer; it is stuck, or its CPU is overloaded: see show workers")]
+pub struct Silent;

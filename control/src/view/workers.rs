@@ -1,0 +1,54 @@
+//! Workers.
+
+use crate::gateway::{Gateway, WorkerTotals};
+use dataplane::worker::WorkerStats;
+use serde::{Deserialize, Serialize};
+
+/// A worker.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Worker {
+    /// Its number.
+    pub number: usize,
+    /// The CPU that it is pinned to.
+    pub cpu: u16,
+    /// What it counts.
+    #[serde(flatten)]
+    pub totals: WorkerTotals,
+    /// Packets that came in or were made, less those of which it is known what became; 0 unless packets are lost
+    /// or counted wrongly.
+    pub unaccounted: i64,
+}
+
+/// Every worker.
+#[must_use]
+pub fn workers(gateway: &Gateway) -> Vec<Worker> {
+    let handles = gateway.workers().iter().enumerate();
+    handles
+        .map(|(number, handle)| Worker {
+            number,
+            cpu: handle.cpu,
+            totals: WorkerTotals::from(&*handle.stats),
+            unaccounted: unaccounted(&handle.stats),
+        })
+        .collect()
+}
+
+/// The counters add up between turns, and are read at any moment of one: the best of some readings. What is
+/// really lost shows in all of them.
+fn unaccounted(stats: &WorkerStats) -> i64 {
+    const READINGS: usize = 500;
+    let mut best = i64::MAX;
+    for _ in 0..READINGS {
+        let now = WorkerTotals::from(stats);
+        let came = now.received + now.taken_over + now.made;
+        let went = now.sent + now.dropped + now.consumed + now.handed_over + now.held;
+        let difference = came.wrapping_sub(went) as i64;
+        if difference.unsigned_abs() < best.unsigned_abs() {
+            best = difference;
+        }
+        if best == 0 {
+            break;
+        }
+    }
+    best
+}
