@@ -129,7 +129,8 @@ fn repaired(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Each malformation by name, with the reason that must count it.
+/// Each malformation by name, with the reason that must count it. No fragment: net_af_packet asks the kernel to
+/// reassemble them, and so one alone never arrives.
 fn corpus(way: &Way) -> Vec<(&'static str, Vec<u8>)> {
     let [syn, datagram, _, arp]: [Vec<u8>; 4] = way.good().try_into().unwrap();
     let changed = |frame: &[u8], place: usize, value: u8| {
@@ -146,7 +147,6 @@ fn corpus(way: &Way) -> Vec<(&'static str, Vec<u8>)> {
         ("bad_ip_checksum", changed(&syn, 22, 63)),
         ("truncated_frame", repaired(changed(&syn, 16, 5))),
         ("truncated_frame", syn[..syn.len() - 4].to_vec()),
-        ("fragment", repaired(changed(&syn, 20, 0x20))),
         ("unknown_protocol", repaired(changed(&syn, 23, 99))),
         ("bad_source", repaired(changed(&syn, 26, 127))),
         ("bad_l4_header", changed(&syn, HEADERS + 12, 0x40)),

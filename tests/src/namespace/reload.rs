@@ -9,10 +9,10 @@ fn monotonic(gateway: &Gateway, last: &mut Vec<u64>) {
     let row = gateway.named("services", "web");
     let now: Vec<u64> = [
         "connections",
-        "packets_in",
-        "packets_out",
-        "bytes_in",
-        "bytes_out",
+        "inbound_packets",
+        "outbound_packets",
+        "inbound_bytes",
+        "outbound_bytes",
     ]
     .map(|key| number(&row, key))
     .into();
