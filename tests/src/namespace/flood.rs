@@ -132,7 +132,7 @@ fn repaired(mut frame: Vec<u8>) -> Vec<u8> {
 /// Each malformation by name, with the reason that must count it. No fragment: net_af_packet asks the kernel to
 /// reassemble them, and so one alone never arrives.
 fn corpus(way: &Way) -> Vec<(&'static str, Vec<u8>)> {
-    let [syn, datagram, _, arp]: [Vec<u8>; 4] = way.good().try_into().unwrap();
+    let [syn, datagram, echo, arp]: [Vec<u8>; 4] = way.good().try_into().unwrap();
     let changed = |frame: &[u8], place: usize, value: u8| {
         let mut frame = frame.to_vec();
         frame[place] = value;
@@ -152,7 +152,7 @@ fn corpus(way: &Way) -> Vec<(&'static str, Vec<u8>)> {
         ("bad_l4_header", changed(&syn, HEADERS + 12, 0x40)),
         ("bad_l4_header", changed(&syn, HEADERS + 12, 0xf0)),
         ("bad_l4_header", changed(&datagram, HEADERS + 5, 7)),
-        ("bad_l4_checksum", changed(&syn, HEADERS + 4, 77)),
+        ("bad_l4_checksum", changed(&echo, HEADERS + 8, 77)),
         ("malformed_arp", changed(&arp, 18, 5)),
     ]
 }
