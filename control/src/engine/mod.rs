@@ -3,9 +3,13 @@
 mod clock;
 mod devices;
 mod io;
+mod rte_index;
 mod run;
 mod thread;
 
+pub(crate) use clock::TickClock;
+pub(crate) use io::Frame;
+pub(crate) use rte_index::RteIndex;
 pub use run::run;
 
 use crate::config::{self, Config, Workers};
