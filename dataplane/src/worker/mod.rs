@@ -194,6 +194,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(worker)
     }
 
+    /// Takes the connection table's memory from the system now, so that no packet waits for a page to be cleared.
+    pub fn touch(&mut self) {
+        self.table.touch();
+    }
+
     /// One round: everything that has arrived at the ports, up to a burst each, then what is due. `now` never
     /// goes back. Returns the packets received, so that the caller can rest when there are none.
     pub fn turn(&mut self, now: Tick) -> usize {
@@ -218,11 +223,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The ports, for what tests and `tidegate replay` put in and take out.
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.io
-    }
-
-    /// Takes the connection table's memory from the system now instead of at first use.
-    pub fn touch(&mut self) {
-        self.table.touch();
     }
 
     /// The connection table's memory in bytes, and what kind it is.
