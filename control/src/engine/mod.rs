@@ -12,10 +12,14 @@ mod memory;
 mod netlink;
 mod peer;
 mod privileges;
+mod rte_index;
 mod run;
 mod thread;
 mod watch;
 
+pub(crate) use clock::TickClock;
+pub(crate) use io::Frame;
+pub(crate) use rte_index::RteIndex;
 pub use run::run;
 
 use crate::config::{self, Config, Workers};
