@@ -88,7 +88,7 @@ pub(super) fn random(flows: u32) -> Arc<[Flow]> {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        all[((state >> 32) * u64::from(flows) >> 32) as usize]
+        all[(((state >> 32) * u64::from(flows)) >> 32) as usize]
     };
     (0..DRAWS).map(draw).collect()
 }
