@@ -1,0 +1,97 @@
+# The demo's network: a client, the gateway, a switch and two servers, each a network namespace. Sourced, never run.
+#
+# The caller sets LAB (a folder of its own) and ID (what makes names unique); lab_down removes all of it.
+
+hosts() { printf 'client gateway switch server1 server2'; }
+namespace() { printf 'tg%s-%s' "$ID" "$1"; }
+at() { # at HOST COMMAND...
+    local host=$1
+    shift
+    ip netns exec "$(namespace "$host")" "$@"
+}
+
+# link HOST INTERFACE HOST INTERFACE: a cable. The kernel leaves checksums and segmentation to a NIC, which here is
+# none: net_af_packet would see half-made checksums and frames larger than the MTU. So all of that is switched off.
+link() {
+    ip link add "$2" netns "$(namespace "$1")" type veth peer name "$4" netns "$(namespace "$3")"
+    local host interface
+    while read -r host interface; do
+        at "$host" ethtool -K "$interface" tx off tso off gso off gro off >/dev/null
+        at "$host" ip link set "$interface" up
+    done <<<"$1 $2"$'\n'"$3 $4"
+}
+
+lab_up() {
+    local host server
+    for host in $(hosts); do
+        ip netns add "$(namespace "$host")"
+        # No IPv6 chatter; and packets of the direct way back do not look like forgeries.
+        at "$host" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
+            net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
+        at "$host" ip link set lo up
+    done
+    at switch ip link add lan type bridge
+    at switch ip link set lan up
+
+    link client wan0 gateway wan0
+    link gateway lan0 switch gateway
+    at client ip address add 203.0.113.1/24 dev wan0
+    at switch ip link set gateway master lan
+    for server in 1 2; do
+        link "server$server" lan0 switch "server$server"
+        at switch ip link set "server$server" master lan
+        at "server$server" ip address add "10.0.0.1$server/24" dev lan0
+        # The servers' own way to the client, past the gateway.
+        link "server$server" out0 client "direct$server"
+        at "server$server" ip address add "192.0.2.$((4 * server + 2))/30" dev out0
+        at client ip address add "192.0.2.$((4 * server + 1))/30" dev "direct$server"
+        at "server$server" ip route add default via "192.0.2.$((4 * server + 1))"
+        # What DR asks of a server: it has the VIP, and keeps quiet about it.
+        at "server$server" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
+        at "server$server" ip address add 203.0.113.101/32 dev lo
+    done
+}
+
+# A real web server on each server, its access log naming who asked.
+nginx_up() {
+    local server root
+    for server in 1 2; do
+        root=$LAB/server$server
+        mkdir -p "$root/pages"
+        say "Hello from server $server." >"$root/pages/index.html"
+        cat >"$root/nginx.conf" <<CONF
+user root;
+worker_processes 1;
+pid $root/nginx.pid;
+error_log $root/error.log;
+events { worker_connections 1024; }
+http {
+    log_format who '\$remote_addr \$server_port \$status';
+    access_log $root/access.log who;
+    client_body_temp_path $root/tmp1; proxy_temp_path $root/tmp2; fastcgi_temp_path $root/tmp3;
+    uwsgi_temp_path $root/tmp4; scgi_temp_path $root/tmp5;
+    server { listen 8080; listen 80; root $root/pages; }
+}
+CONF
+        at "server$server" nginx -p "$root" -c "$root/nginx.conf" -e "$root/error.log"
+    done
+}
+
+# Ends what runs in our namespaces, by process id, and removes them and the folder.
+lab_down() {
+    local host name pids deadline
+    for host in $(hosts); do
+        name=$(namespace "$host")
+        [[ -e /run/netns/$name ]] || continue
+        pids=$(ip netns pids "$name" 2>/dev/null || true)
+        # shellcheck disable=SC2086
+        [[ -z $pids ]] || kill $pids 2>/dev/null || true
+        deadline=$((SECONDS + 5))
+        while [[ -n $(ip netns pids "$name" 2>/dev/null) ]] && ((SECONDS < deadline)); do sleep 0.05; done
+        pids=$(ip netns pids "$name" 2>/dev/null || true)
+        # shellcheck disable=SC2086
+        [[ -z $pids ]] || kill -KILL $pids 2>/dev/null || true
+        ip netns del "$name" 2>/dev/null || true
+    done
+    rm -rf "$LAB"
+}

@@ -1,0 +1,250 @@
+//! What an attacker sends: malformed frames, and SYNs past the table's size. The gateway survives, says so in its
+//! counters, and goes on.
+
+use crate::balance::curl;
+use crate::lab::{FULLNAT, Gateway, Host, Lab, Nginx, PATIENCE, RawSocket, number, until};
+use std::net::Ipv4Addr;
+
+const MUTATIONS: usize = 60_000;
+const CONNECTIONS: usize = 1_000;
+const SYNS: usize = 20 * CONNECTIONS;
+
+/// Ethernet header and IPv4 header.
+const HEADERS: usize = 34;
+
+/// A small generator: equal seeds give equal floods.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+}
+
+fn checksum(parts: &[&[u8]]) -> [u8; 2] {
+    let bytes: Vec<u8> = parts.concat();
+    let words = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!(sum as u16)).to_be_bytes()
+}
+
+/// The way to the gateway: Ethernet addresses, and the VIP.
+struct Way {
+    destination: [u8; 6],
+    source: [u8; 6],
+}
+
+impl Way {
+    fn find(gateway: &Gateway, client: &Host) -> Way {
+        let wan = gateway.named("ports", "wan");
+        let source = client.run("cat /sys/class/net/wan0/address");
+        Way {
+            destination: mac(wan["mac"].as_str().unwrap()),
+            source: mac(source.trim()),
+        }
+    }
+
+    fn ethernet(&self, ethertype: u16) -> Vec<u8> {
+        [&self.destination[..], &self.source, &ethertype.to_be_bytes()].concat()
+    }
+
+    /// A packet from `source` to the VIP; the sum at `place` in its payload is filled in, when there is one.
+    fn packet(&self, source: Ipv4Addr, protocol: u8, payload: &[u8], place: Option<usize>) -> Vec<u8> {
+        let vip: Ipv4Addr = FULLNAT.parse().unwrap();
+        let total = (20 + payload.len()) as u16;
+        let mut header = vec![0x45, 0, 0, 0, 0x12, 0x34, 0, 0, 64, protocol, 0, 0];
+        header[2..4].copy_from_slice(&total.to_be_bytes());
+        header.extend(source.octets().into_iter().chain(vip.octets()));
+        let sum = checksum(&[&header]);
+        header[10..12].copy_from_slice(&sum);
+        let mut payload = payload.to_vec();
+        if let Some(place) = place {
+            let pseudo = [
+                0,
+                protocol,
+                payload.len().to_be_bytes()[6],
+                payload.len().to_be_bytes()[7],
+            ];
+            let addresses = if protocol == 1 { &[][..] } else { &header[12..20] };
+            let pseudo = if protocol == 1 { &[][..] } else { &pseudo[..] };
+            let sum = checksum(&[addresses, pseudo, &payload]);
+            payload[place..place + 2].copy_from_slice(&sum);
+        }
+        [self.ethernet(0x0800), header, payload].concat()
+    }
+
+    fn syn(&self, source: Ipv4Addr, port: u16) -> Vec<u8> {
+        let [high, low] = port.to_be_bytes();
+        let segment = [
+            high, low, 0, 80, 1, 2, 3, 4, 0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0,
+        ];
+        self.packet(source, 6, &segment, Some(16))
+    }
+
+    /// Good frames of each kind that the gateway reads.
+    fn good(&self) -> Vec<Vec<u8>> {
+        let client = Ipv4Addr::new(198, 51, 100, 7);
+        let datagram = [0x30, 0x39, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4];
+        let echo = [8, 0, 0, 0, 0, 1, 0, 1, 9, 9, 9, 9];
+        let arp = [
+            &self.ethernet(0x0806)[..],
+            &[0, 1, 8, 0, 6, 4, 0, 1],
+            &self.source,
+            &[203, 0, 113, 1, 0, 0, 0, 0, 0, 0, 203, 0, 113, 100],
+        ];
+        vec![
+            self.syn(client, 4000),
+            self.packet(client, 17, &datagram, Some(6)),
+            self.packet(client, 1, &echo, Some(2)),
+            arp.concat(),
+        ]
+    }
+}
+
+fn mac(text: &str) -> [u8; 6] {
+    let bytes: Vec<u8> = text
+        .split(':')
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect();
+    bytes.try_into().unwrap()
+}
+
+/// `frame` with its IPv4 checksum made right again after a change to the header.
+fn repaired(mut frame: Vec<u8>) -> Vec<u8> {
+    frame[24..26].fill(0);
+    let sum = checksum(&[&frame[14..HEADERS]]);
+    frame[24..26].copy_from_slice(&sum);
+    frame
+}
+
+/// Each malformation by name, with the reason that must count it. No fragment: net_af_packet asks the kernel to
+/// reassemble them, and so one alone never arrives.
+fn corpus(way: &Way) -> Vec<(&'static str, Vec<u8>)> {
+    let [syn, datagram, echo, arp]: [Vec<u8>; 4] = way.good().try_into().unwrap();
+    let changed = |frame: &[u8], place: usize, value: u8| {
+        let mut frame = frame.to_vec();
+        frame[place] = value;
+        frame
+    };
+    vec![
+        ("unknown_ethertype", way.ethernet(0x86dd)),
+        ("runt_frame", syn[..20].to_vec()),
+        ("bad_ip_header", changed(&syn, 14, 0x65)),
+        ("bad_ip_header", changed(&syn, 14, 0x44)),
+        ("bad_ip_header", repaired(changed(&syn, 17, 19))),
+        ("bad_ip_checksum", changed(&syn, 22, 63)),
+        ("truncated_frame", repaired(changed(&syn, 16, 5))),
+        ("truncated_frame", syn[..syn.len() - 4].to_vec()),
+        ("unknown_protocol", repaired(changed(&syn, 23, 99))),
+        ("bad_source", repaired(changed(&syn, 26, 127))),
+        ("bad_l4_header", changed(&syn, HEADERS + 12, 0x40)),
+        ("bad_l4_header", changed(&syn, HEADERS + 12, 0xf0)),
+        ("bad_l4_header", changed(&datagram, HEADERS + 5, 7)),
+        ("bad_l4_checksum", changed(&echo, HEADERS + 8, 77)),
+        ("malformed_arp", changed(&arp, 18, 5)),
+    ]
+}
+
+#[test]
+fn malformed_frames_are_counted_and_harm_nothing() {
+    let lab = Lab::new();
+    let _servers = [Nginx::start(&lab, 1), Nginx::start(&lab, 2)];
+    let gateway = Gateway::start(&lab, &Gateway::usual());
+    let client = lab.client();
+    curl(&client, FULLNAT, 6);
+    let (way, socket) = (Way::find(&gateway, &client), RawSocket::open(&client, "wan0"));
+    for (reason, frame) in corpus(&way) {
+        let before = gateway.dropped(reason);
+        socket.send(&frame);
+        until(
+            &format!("{reason} to be counted for {frame:02x?}"),
+            PATIENCE,
+            || (gateway.dropped(reason) > before).then_some(()),
+        );
+    }
+
+    let good = way.good();
+    let mut random = Random(0x7469_6465);
+    let before = number(&gateway.rows("workers")[0], "dropped");
+    for _ in 0..MUTATIONS {
+        let mut frame = good[random.below(good.len())].clone();
+        for _ in 0..1 + random.below(6) {
+            let place = 12 + random.below(frame.len() - 12);
+            frame[place] = random.next() as u8;
+        }
+        if random.below(4) == 0 {
+            frame.truncate(14 + random.below(frame.len() - 13));
+        }
+        socket.send(&frame);
+    }
+    curl(&client, FULLNAT, 30);
+    let dropped = number(&gateway.rows("workers")[0], "dropped") - before;
+    assert!(
+        dropped > 1_000,
+        "only {dropped} packets of the flood were counted"
+    );
+    gateway.finish();
+}
+
+#[test]
+fn a_syn_flood_past_the_table_leaves_live_connections_alone() {
+    let lab = Lab::new();
+    let _servers = [Nginx::start(&lab, 1), Nginx::start(&lab, 2)];
+    let yaml = Gateway::usual().replace("connections: 100_000", &format!("connections: {CONNECTIONS}"));
+    // So that half-open connections go away while the test looks.
+    let gateway = Gateway::start(
+        &lab,
+        &format!("{yaml}timeouts: {{ tcp: {{ syn_recv: 3, close: 3 }} }}\n"),
+    );
+    for number in [1, 2] {
+        lab.server(number).run("sysctl -qw net.ipv4.tcp_synack_retries=1");
+    }
+    let client = lab.client();
+    let body = lab.file("body");
+    let line = format!(
+        "curl -sS --max-time 120 -o {} http://{FULLNAT}/large",
+        body.display()
+    );
+    let mut download = client.start(&line, &lab.file("curl"));
+    until("the download to begin", PATIENCE, || {
+        std::fs::metadata(&body)
+            .is_ok_and(|body| body.len() > 0)
+            .then_some(())
+    });
+
+    let (way, socket) = (Way::find(&gateway, &client), RawSocket::open(&client, "wan0"));
+    let mut random = Random(0x666c_6f6f);
+    for n in 0..SYNS {
+        let source = Ipv4Addr::from(0xc633_6401 + random.below(250) as u32);
+        socket.send(&way.syn(source, 1024 + (n % 60_000) as u16));
+    }
+    until("table_full to be counted", PATIENCE, || {
+        (gateway.dropped("table_full") > 0).then_some(())
+    });
+    assert!(
+        download.end("the download", PATIENCE * 4).success(),
+        "{}",
+        download.output()
+    );
+    assert_eq!(std::fs::read(&body).unwrap(), crate::lab::large());
+    until("new connections to be taken again", PATIENCE * 4, || {
+        client
+            .attempt(&format!("curl -sS --max-time 3 http://{FULLNAT}/"))
+            .status
+            .success()
+            .then_some(())
+    });
+    gateway.finish();
+}

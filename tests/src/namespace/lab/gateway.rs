@@ -1,0 +1,217 @@
+//! The gateway under test: the real program, seen only through its command line, API, metrics and log.
+
+use super::wait::{PATIENCE, until};
+use super::{DR, FULLNAT, Host, Lab, Process};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// `tidegate run` in the lab's gateway namespace.
+pub(crate) struct Gateway {
+    process: Process,
+    host: Host,
+    file: PathBuf,
+    socket: PathBuf,
+}
+
+/// The program: `TIDEGATE_BIN`, or the one that cargo built beside this test.
+fn program() -> PathBuf {
+    if let Some(named) = std::env::var_os("TIDEGATE_BIN") {
+        return named.into();
+    }
+    let test = std::env::current_exe().unwrap();
+    let built = test.ancestors().nth(2).unwrap().join("tidegate");
+    assert!(
+        built.exists(),
+        "no {}: run `cargo build -p tidegate` first",
+        built.display()
+    );
+    built
+}
+
+/// A number that must be there.
+pub(crate) fn number(row: &Value, key: &str) -> u64 {
+    row[key]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no number `{key}` in {row}"))
+}
+
+impl Gateway {
+    /// The usual services: FULLNAT with weights 2 and 1, DR with the same, DNS over UDP.
+    pub(crate) fn usual() -> String {
+        format!(
+            r#"
+node:
+  name: test
+  workers: auto
+  hugepages: off
+  memory: 256
+  idle: sleep
+  limits: {{ connections: 100_000, services: 64, servers: 256, neighbours: 256 }}
+metrics: {{ listen: "127.0.0.1:9101" }}
+ports:
+  - {{ name: wan, device: "net_af_packet0,iface=wan0", addresses: [203.0.113.2/24] }}
+  - {{ name: lan, device: "net_af_packet1,iface=lan0", addresses: [10.0.0.1/24] }}
+routes:
+  - {{ to: default, via: 203.0.113.1 }}
+local_addresses:
+  - {{ name: dip, port: lan, addresses: [10.0.0.200-10.0.0.203] }}
+pools:
+  - name: web
+    servers:
+      - {{ address: 10.0.0.11, port: 8080, weight: 2 }}
+      - {{ address: 10.0.0.12, port: 8080 }}
+  - name: direct
+    servers:
+      - {{ address: 10.0.0.11, weight: 2 }}
+      - {{ address: 10.0.0.12 }}
+  - name: names
+    servers:
+      - {{ address: 10.0.0.11 }}
+      - {{ address: 10.0.0.12 }}
+services:
+  - {{ name: web, listen: "{FULLNAT}:80/tcp", pool: web, mode: fullnat, scheduler: wrr, local_addresses: dip }}
+  - {{ name: web-direct, listen: "{DR}:80/tcp", pool: direct, mode: dr, scheduler: wrr }}
+  - {{ name: dns, listen: "{FULLNAT}:53/udp", pool: names, mode: fullnat, scheduler: rr, local_addresses: dip }}
+"#
+        )
+    }
+
+    /// Starts it with a configuration, and waits until it answers.
+    pub(crate) fn start(lab: &Lab, yaml: &str) -> Gateway {
+        let mut gateway = Gateway::launch(lab, yaml);
+        until("the gateway's API", PATIENCE, || {
+            if let Some(status) = gateway.process.ended() {
+                panic!("the gateway did not start: {status}\n{}", gateway.log());
+            }
+            gateway
+                .command(&["show", "workers", "--json"])
+                .output()
+                .unwrap()
+                .status
+                .success()
+                .then_some(())
+        });
+        gateway
+    }
+
+    /// Starts it with a configuration, and does not wait.
+    fn launch(lab: &Lab, yaml: &str) -> Gateway {
+        let (file, socket) = (lab.file("tidegate.yaml"), lab.file("api.sock"));
+        let host = lab.host("gateway");
+        let mut command = host.command(program());
+        command.args(["run", "--config"]).arg(&file);
+        let yaml = format!("api: {{ socket: {} }}\n{yaml}", socket.display());
+        fs::write(&file, yaml).unwrap();
+        let process = Process::start(command, &lab.file("gateway.log"));
+        Gateway {
+            process,
+            host,
+            file,
+            socket,
+        }
+    }
+
+    /// The program with arguments, talking to this gateway.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(arguments).arg("--socket").arg(&self.socket);
+        command
+    }
+
+    /// `tidegate show VIEW --json`.
+    pub(crate) fn show(&self, view: &str) -> Value {
+        let output = self.command(&["show", view, "--json"]).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "show {view}: {message}\n{}", self.log());
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The rows of a view.
+    pub(crate) fn rows(&self, view: &str) -> Vec<Value> {
+        self.show(view)
+            .as_array()
+            .unwrap_or_else(|| panic!("show {view}: not a list"))
+            .clone()
+    }
+
+    /// The row of a view whose `name` is this.
+    pub(crate) fn named(&self, view: &str, name: &str) -> Value {
+        let rows = self.rows(view);
+        let row = rows.iter().find(|row| row["name"] == name);
+        row.unwrap_or_else(|| panic!("show {view}: no {name}")).clone()
+    }
+
+    /// How many packets were dropped for a reason.
+    pub(crate) fn dropped(&self, reason: &str) -> u64 {
+        let rows = self.rows("drops");
+        rows.iter()
+            .find(|row| row["reason"] == reason)
+            .map_or(0, |row| number(row, "total"))
+    }
+
+    /// What Prometheus would read.
+    pub(crate) fn metrics(&self) -> String {
+        self.host
+            .run("curl -sS --fail --max-time 10 http://127.0.0.1:9101/metrics")
+    }
+
+    /// Writes another configuration in the place of the first.
+    pub(crate) fn write(&self, yaml: &str) {
+        fs::write(
+            &self.file,
+            format!("api: {{ socket: {} }}\n{yaml}", self.socket.display()),
+        )
+        .unwrap();
+    }
+
+    /// `tidegate reload`.
+    pub(crate) fn reload(&self) -> Output {
+        self.command(&["reload"]).output().unwrap()
+    }
+
+    /// The number of the configuration in force.
+    pub(crate) fn epoch(&self) -> u64 {
+        number(&self.show("status"), "epoch")
+    }
+
+    /// Sends it a signal by its name, such as `HUP`.
+    pub(crate) fn signal(&self, name: &str) {
+        self.process.signal(name);
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        self.process.output()
+    }
+
+    /// Whether every packet is accounted for. Between two readings of a running worker's counters it need not
+    /// seem so; when the traffic has ended it must.
+    fn conserved(&self) -> bool {
+        self.rows("workers").iter().all(|row| {
+            let of = |key| number(row, key);
+            of("received") + of("taken_over") + of("made")
+                == of("sent") + of("handed_over") + of("dropped") + of("consumed") + of("held")
+        })
+    }
+
+    /// Asserts that every packet is accounted for, that the gateway ends in order when told, and that nothing in it
+    /// has panicked. Each test calls it at its end.
+    pub(crate) fn finish(mut self) {
+        until("conservation of packets", PATIENCE, || {
+            self.conserved().then_some(())
+        });
+        self.process.signal("TERM");
+        let status = self.process.end("the gateway", PATIENCE);
+        let log = self.log();
+        assert!(status.success(), "the gateway ended with {status}\n{log}");
+        assert!(!log.contains("panicked"), "{log}");
+        assert!(!self.socket.exists(), "the socket was left behind");
+    }
+}

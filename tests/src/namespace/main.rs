@@ -1,0 +1,16 @@
+//! Real traffic through the program, in network namespaces of each test's own: `./scripts/test namespace`.
+//!
+//! Needs root, and the program: `TIDEGATE_BIN`, or the one that cargo built beside this test. Each test makes a
+//! [`lab::Lab`], which goes away on every exit. None depends on how fast the machine is, only on generous deadlines.
+// A test's helpers are tests as well.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod balance;
+mod dns;
+mod failure;
+mod flood;
+mod lab;
+mod offload;
+mod quiet;
+mod reload;
+mod tap;

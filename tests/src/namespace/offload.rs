@@ -1,0 +1,41 @@
+//! A peer that leaves checksums to a NIC that is none: said at start, counted, never silent.
+
+use crate::balance::curl;
+use crate::lab::{FULLNAT, Gateway, Lab, Nginx, PATIENCE, until};
+
+#[test]
+fn csum_10_half_checksums_are_counted() {
+    let lab = Lab::new();
+    let _servers = [Nginx::start(&lab, 1), Nginx::start(&lab, 2)];
+    let client = lab.client();
+    client.run("ethtool -K wan0 tx on");
+    let gateway = Gateway::start(&lab, &Gateway::usual());
+    let line = format!("curl -sS --max-time 3 http://{FULLNAT}/");
+    assert!(
+        !client.attempt(&line).status.success(),
+        "half a checksum was taken for a whole one"
+    );
+    until("partial_checksum to be counted", PATIENCE, || {
+        (gateway.dropped("partial_checksum") > 0).then_some(())
+    });
+    client.run("ethtool -K wan0 tx off");
+    assert_eq!(curl(&client, FULLNAT, 6).len(), 6);
+    gateway.finish();
+}
+
+#[test]
+#[ignore = "the gateway does not look at its peers yet"]
+fn csum_10_a_peer_that_offloads_is_named_at_start() {
+    let lab = Lab::new();
+    lab.client().run("ethtool -K wan0 tx on");
+    let gateway = Gateway::start(&lab, &Gateway::usual());
+    let log = gateway.log();
+    let warning = log
+        .lines()
+        .find(|line| line.contains("WARN") && line.contains("wan") && line.contains("offload"));
+    assert!(
+        warning.is_some_and(|line| line.contains("ethtool -K")),
+        "no warning with its remedy:\n{log}"
+    );
+    gateway.finish();
+}
