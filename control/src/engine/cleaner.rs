@@ -61,7 +61,7 @@ mod tests {
         Cleaner::start(&paths).unwrap().clean();
         assert!(!file.exists() && !odd.exists() && other.exists());
         // A gateway that dies says nothing.
-        let mut cleaner = Cleaner::start(&[other.clone()]).unwrap();
+        let mut cleaner = Cleaner::start(std::slice::from_ref(&other)).unwrap();
         drop(cleaner.0.stdin.take());
         cleaner.0.wait().unwrap();
         assert!(other.exists());

@@ -21,8 +21,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// # Errors
 /// Why it does not start, with what to do; or that it has ended by itself.
 pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
-    let place = format!("{}:{}: api", config.file, config.api.place);
-    let server = api::Server::bind(&config.api, &config.metrics).context(place)?;
+    // Its errors quote their causes themselves.
+    let refused = |error| anyhow!("{}: {error}", config.file);
+    let server = api::Server::bind(&config.api, &config.metrics).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")

@@ -133,8 +133,10 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
         let worker = WorkerThread {
             stop: Arc::default(),
-            // As a panic ends it, but without the words of one.
-            thread: std::thread::spawn(move || drop(receiver.recv())),
+            // Ends as after a panic, but without the words of one.
+            thread: std::thread::spawn(move || {
+                let _ = receiver.recv();
+            }),
         };
         assert!(!worker.has_ended());
         drop(sender);

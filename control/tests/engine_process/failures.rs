@@ -65,7 +65,7 @@ fn memory_that_is_not_there_is_named() {
             "node.limits.connections: tables and packets need 18",
         ),
         (
-            "memory: 64",
+            "memory: 128",
             "memory: 1048576",
             "node.memory: 1048576 MB do not fit: ",
         ),

@@ -27,12 +27,12 @@ pub(crate) fn folder() -> TempDir {
     folder
 }
 
-/// A configuration of small tables without hugepages, its API socket in `folder`. `node` are more keys of that
+/// A configuration of small tables, its API socket in `folder` and nothing on TCP. `node` are more keys of that
 /// section; `rest` is everything after it.
 pub(crate) fn config(folder: &Path, node: &str, rest: &str) -> PathBuf {
     let text = format!(
-        "node:\n  memory: 64\n  limits: {{ connections: 5000, services: 16, servers: 64, neighbours: 64 }}\n{node}\napi: {{ \
-         socket: {} }}\n{rest}\n",
+        "node:\n  memory: 128\n  limits: {{ connections: 5000, services: 16, servers: 64, neighbours: 64 }}\n{node}\napi: {{ \
+         socket: {} }}\nmetrics: {{ listen: off }}\n{rest}\n",
         socket_in(folder).display()
     );
     let path = folder.join("gw.yaml");

@@ -151,5 +151,5 @@ fn net_af_xdp_stays_root_and_leaves_no_program() {
         .args(["-n", &pair.gateway, "link", "show", "near"])
         .output()
         .unwrap();
-    assert!(!String::from_utf8_lossy(&link.stdout).contains("xdp"));
+    assert!(!String::from_utf8_lossy(&link.stdout).contains("prog/xdp"));
 }

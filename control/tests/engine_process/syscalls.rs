@@ -24,7 +24,7 @@ fn check(device: &str) {
     let worker = gateway.worker();
     let before = faults(&gateway, worker);
     let output = Command::new("timeout")
-        .args(["-s", "INT", "2", "strace", "-f", "-p", &worker.to_string()])
+        .args(["-s", "INT", "2", "strace", "-p", &worker.to_string()])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
