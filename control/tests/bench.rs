@@ -1,6 +1,8 @@
 //! `tidegate bench` measures each thing that it says it does, over both indices; figures themselves are no test's
 //! business. It refuses to print when a packet was dropped, so this also runs the pipeline over real mbufs.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use std::process::Command;
 
 fn rows(arguments: &[&str]) -> Vec<serde_json::Value> {
