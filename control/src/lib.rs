@@ -1,6 +1,7 @@
 //! The library behind the `tidegate` program: what surrounds the packet path and never touches a packet.
 
 pub mod api;
+pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod engine;

@@ -1,8 +1,11 @@
 //! Every example that we hand to operators is right, and none gives a warning.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use std::path::Path;
 
-use tidegate::config::{self, Mode};
+use dataplane::flow::Mode;
+use tidegate::config;
 
 fn configs() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs")

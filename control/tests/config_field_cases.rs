@@ -1,8 +1,12 @@
 //! Mistakes and expectations that the field has taught, each with its case number.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use std::net::Ipv4Addr;
 
-use tidegate::config::{self, Config, NoService, Scheduler};
+use dataplane::scheduler::SchedulerKind;
+use dataplane::service::NoService;
+use tidegate::config::{self, Config};
 
 /// A file with one port, servers at 10.0.0.11 and 10.0.0.12, and the given further lines.
 fn parse(servers: &str, rest: &str) -> Result<Config, String> {
@@ -198,7 +202,7 @@ fn sch_11_an_unknown_scheduler_lists_those_that_exist() {
     );
     assert_eq!(
         parse(TWO, &service("rr")).expect("is right").services[0].scheduler,
-        Scheduler::Rr
+        SchedulerKind::Rr
     );
 }
 

@@ -1,5 +1,7 @@
 //! `tidegate replay` as an operator uses it: events in, what would happen out.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use serde_json::Value;
 use tidegate::config;
 use tidegate::replay::{Replay, Scenario, run};

@@ -1,5 +1,7 @@
 //! Large configurations: what they cost in memory, and that they work at all. Times are for benchmarks.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use std::fmt::Write;
 use tidegate::config;
 use tidegate::replay::Replay;

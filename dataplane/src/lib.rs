@@ -4,6 +4,10 @@
 //! [`packet::Packet`] and [`worker::Io`], time and seeds are arguments. So every rule runs in a unit test,
 //! under a fuzzer and in `tidegate replay`, without a NIC.
 
+/// Tests that are also built as programs of their own name this crate in the same way from inside.
+#[cfg(test)]
+extern crate self as dataplane;
+
 pub mod arch;
 pub mod drops;
 pub mod flow;

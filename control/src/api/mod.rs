@@ -17,6 +17,7 @@ use crate::config::{Api, Metrics};
 use crate::gateway::Gateway;
 use socket::Socket;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,12 @@ impl Server {
             socket: Socket::bind(api)?,
             metrics,
         })
+    }
+
+    /// The metrics address that was bound: with a real port where port 0 was asked for.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref()?.local_addr().ok()
     }
 
     /// Serves until `shutdown` resolves; then lets what is under way end, and removes the socket.
@@ -80,5 +87,5 @@ pub async fn serve(gateway: Arc<Gateway>, shutdown: impl Future<Output = ()>) ->
     server
         .run(gateway, shutdown)
         .await
-        .map_err(|source| BindError::Watch { source })
+        .map_err(|reason| BindError::Watch { reason })
 }

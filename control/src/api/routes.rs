@@ -9,7 +9,7 @@ use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -19,6 +19,10 @@ use std::time::Duration;
 const BODY: usize = 64 << 10;
 /// How long a request may take until its answer begins. A reload waits for workers at most 20 s.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The paths of the API, for who asks for another one.
+const PATHS: &str = "/v1/status, /v1/services, /v1/servers, /v1/connections, /v1/ports, /v1/workers, /v1/neighbours, \
+                     /v1/drops, /v1/local-addresses, /v1/reload (POST) and /metrics";
 
 type Asked<T> = Result<Query<T>, QueryRejection>;
 type Answer<T> = Result<Json<T>, ApiError>;
@@ -38,21 +42,22 @@ pub(super) fn api(gateway: Arc<Gateway>) -> Router {
         .route("/v1/local-addresses", get(local_addresses))
         .route("/v1/reload", post(reload))
         .route("/metrics", get(scrape));
-    bounded(router, gateway)
+    bounded(router, PATHS, gateway)
 }
 
 /// The metrics alone.
 pub(super) fn metrics(gateway: Arc<Gateway>) -> Router {
-    bounded(Router::new().route("/metrics", get(scrape)), gateway)
+    bounded(Router::new().route("/metrics", get(scrape)), "/metrics", gateway)
 }
 
-fn bounded(router: Router<Arc<Gateway>>, gateway: Arc<Gateway>) -> Router {
+/// What holds for all paths; `paths` names them.
+fn bounded(router: Router<Arc<Gateway>>, paths: &'static str, gateway: Arc<Gateway>) -> Router {
     router
-        .fallback(no_path)
+        .with_state(gateway)
+        .fallback_service(any(no_path).with_state(paths))
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY))
         .layer(from_fn(in_time))
-        .with_state(gateway)
 }
 
 async fn in_time(request: Request, next: Next) -> Response {
@@ -68,11 +73,11 @@ async fn in_time(request: Request, next: Next) -> Response {
         .into_response()
 }
 
-async fn no_path(request: Request) -> ApiError {
+async fn no_path(State(paths): State<&'static str>, request: Request) -> ApiError {
     let path = request.uri().path();
     ApiError::new(
         StatusCode::NOT_FOUND,
-        format!("nothing is at {path}; the paths are in docs/api.md"),
+        format!("nothing is at {path}; the paths here are {paths}"),
     )
 }
 

@@ -27,28 +27,28 @@ pub enum BindError {
     #[error("there is no group {0} on this machine; create it (groupadd {0}), or change api.group")]
     NoGroup(String),
     /// A step failed.
-    #[error("cannot {step} {}: {source}; {}", .path.display(), remedy(.source))]
+    #[error("cannot {step} {}: {reason}; {}", .path.display(), remedy(.reason))]
     Step {
         /// What was tried.
         step: &'static str,
         /// With which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The metrics address.
-    #[error("cannot listen on {address} for metrics: {source}; change metrics.listen")]
+    #[error("cannot listen on {address} for metrics: {reason}; change metrics.listen")]
     Metrics {
         /// The address.
         address: SocketAddr,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The sockets are bound but cannot be watched.
-    #[error("cannot watch the API's sockets: {source}")]
+    #[error("cannot watch the API's sockets: {reason}")]
     Watch {
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -125,7 +125,7 @@ fn finish(
 
 fn step(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BindError {
     let path = path.to_owned();
-    move |source| BindError::Step { step, path, source }
+    move |reason| BindError::Step { step, path, reason }
 }
 
 /// Makes the socket's directory, which everybody may enter: the socket's own mode says who may use it.
@@ -173,5 +173,5 @@ pub(super) fn bind_metrics(address: SocketAddr) -> Result<TcpListener, BindError
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
-    bound.map_err(|source| BindError::Metrics { address, source })
+    bound.map_err(|reason| BindError::Metrics { address, reason })
 }

@@ -29,6 +29,7 @@ pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<(), Failure> {
     Ok(())
 }
 
-fn count(number: usize, what: &str) -> String {
+/// So many of something: `1 port`, `2 ports`.
+pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

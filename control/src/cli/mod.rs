@@ -60,6 +60,8 @@ enum Command {
         /// The scenario, one JSON event a line; - reads standard input
         scenario: PathBuf,
     },
+    /// Measure what the packet path costs on this machine, without devices
+    Bench(crate::bench::Options),
     /// Print the version
     Version,
 }
@@ -204,6 +206,9 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
             scenario,
         } => {
             replay::replay(&config, &scenario, connections, &mut out)?;
+        }
+        Command::Bench(options) => {
+            crate::bench::run(&options).map_err(|error| Failure::Other(format!("{error:#}")))?;
         }
         Command::Version => writeln!(out, "tidegate {}", env!("CARGO_PKG_VERSION"))?,
     }

@@ -1,5 +1,6 @@
 //! `tidegate show` and `tidegate reload`: what the API answers, as tables.
 
+use super::check::count;
 use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, warn};
@@ -93,15 +94,12 @@ fn status_lines(status: &Status) -> Table {
     line("epoch", status.epoch.to_string());
     line("uptime", duration(status.uptime));
     let counts = [
-        (status.workers, "workers"),
-        (status.ports, "ports"),
-        (status.services, "services"),
-        (status.servers, "servers"),
+        (status.workers, "worker"),
+        (status.ports, "port"),
+        (status.services, "service"),
+        (status.servers, "server"),
     ];
-    line(
-        "has",
-        counts.map(|(count, what)| format!("{count} {what}")).join(", "),
-    );
+    line("has", counts.map(|(number, what)| count(number, what)).join(", "));
     let reloads = &status.reloads;
     let last = if reloads.last_succeeded {
         ""
@@ -278,7 +276,7 @@ fn workers(workers: Vec<Worker>) -> Table {
             if worker.unaccounted == 0 {
                 "all".to_owned()
             } else {
-                format!("{} LOST", worker.unaccounted)
+                format!("off by {}", worker.unaccounted)
             },
         ]);
     }

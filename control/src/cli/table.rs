@@ -91,7 +91,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
-            "NAME      COUNT\na               7\nlonger  1234567\nb               8\n"
+            "NAME      COUNT\na             7\nlonger  1234567\nb             8\n"
         );
     }
 }

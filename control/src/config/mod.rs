@@ -42,7 +42,9 @@ pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
         Err(error) => {
             let remedy = match error.kind() {
                 io::ErrorKind::NotFound => "check the path that was given",
-                io::ErrorKind::PermissionDenied => "run as a user who may read it, or change its permissions",
+                io::ErrorKind::PermissionDenied => {
+                    "let the user read it that this is (`node.user`, in a running gateway)"
+                }
                 io::ErrorKind::IsADirectory => "name a file in it",
                 _ => "name a configuration file",
             };

@@ -4,7 +4,7 @@ use dataplane::time::{TICKS_PER_SECOND, Tick};
 use dpdk::{Eal, clock};
 
 /// Ticks out of the time stamp counter.
-pub(super) struct TickClock {
+pub(crate) struct TickClock {
     /// The counter where the next tick begins.
     next: u64,
     /// Counts in a tick.
@@ -14,7 +14,7 @@ pub(super) struct TickClock {
 
 impl TickClock {
     /// A clock that starts at tick 0.
-    pub(super) fn start(eal: &Eal) -> TickClock {
+    pub(crate) fn start(eal: &Eal) -> TickClock {
         let step = (clock::hz(eal) / u64::from(TICKS_PER_SECOND)).max(1);
         TickClock {
             next: clock::now() + step,
@@ -25,7 +25,7 @@ impl TickClock {
 
     /// The tick of a reading of the counter. A gap, as after a stopped machine, is crossed at once.
     #[inline]
-    pub(super) fn at(&mut self, counter: u64) -> Tick {
+    pub(crate) fn at(&mut self, counter: u64) -> Tick {
         if counter >= self.next {
             let ticks = (counter - self.next) / self.step + 1;
             self.next += ticks * self.step;

@@ -1,12 +1,15 @@
 //! The Ethernet ports of the configuration, opened.
 
+use super::peer;
 use crate::config::{self, Config, Device};
 use crate::gateway::{PortCounters, PortDevice};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use dataplane::packet::MacAddr;
 use dataplane::service::PortSettings;
 use dpdk::{Eal, Mempool, Port, PortOptions};
+use nix::errno::Errno;
 use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
 
 /// Descriptors of each queue: bursts of a few milliseconds on a software port, and little memory.
 const DESCRIPTORS: u16 = 1024;
@@ -40,8 +43,17 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
         .unwrap_or(1500);
     // An Ethernet header with two VLAN tags and the frame check sequence come on top.
     let room = (largest + 26).next_multiple_of(64).max(2048) as u16;
-    Mempool::new(eal, "packets", count, CACHE, room + Mempool::HEADROOM, None)
-        .context("no memory for packet buffers; raise node.memory, or lower node.mbufs")
+    Mempool::new(eal, "packets", count, CACHE, room + Mempool::HEADROOM, None).with_context(|| {
+        let key = if eal.has_hugepages() {
+            "hugepages"
+        } else {
+            "memory"
+        };
+        format!(
+            "{}:{}: node.mbufs: no memory for {count} packet buffers; lower it, or raise node.{key}",
+            config.file, config.node.place
+        )
+    })
 }
 
 /// Opens one port of the configuration.
@@ -49,14 +61,20 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
 /// # Errors
 /// The device is missing, in use, or cannot do what is asked; with what to do.
 pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -> Result<OpenPort> {
-    let place = || {
-        format!(
-            "{file}:{}: port {} ({})",
-            port.place,
-            port.name,
-            port.device.argument()
-        )
-    };
+    let place = || format!("{file}:{}: port {}", port.place, port.name);
+    if let Device::Pci(address) = &port.device
+        && let Some(obstacle) = pci_obstacle(Path::new("/sys/bus/pci/devices"), address)
+    {
+        bail!("{}: {obstacle}", place());
+    }
+    if let Some(interface) = peer::interface(&port.device)
+        && nix::net::if_::if_nametoindex(interface) == Err(Errno::ENODEV)
+    {
+        bail!(
+            "{}: there is no interface `{interface}` in this network namespace; `ip link` lists those there are",
+            place()
+        );
+    }
     let id = eal.probe(port.device.argument()).with_context(place)?;
     let options = PortOptions {
         rx_descriptors: DESCRIPTORS,
@@ -87,6 +105,48 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
     Ok(OpenPort {
         port: device,
         settings,
+    })
+}
+
+/// The socket that a `net_memif` server makes as a file, and removes when it may.
+pub(super) fn socket_file(device: &Device) -> Option<PathBuf> {
+    let Device::Vdev(argument) = device else {
+        return None;
+    };
+    let value = |key| argument.split(',').find_map(|part| part.strip_prefix(key));
+    let is_file = argument.starts_with("net_memif")
+        && matches!(value("role="), Some("server" | "master"))
+        && value("socket-abstract=") == Some("no");
+    value("socket=").filter(|_| is_file).map(PathBuf::from)
+}
+
+/// Logs what a port has become that has just started.
+pub(super) fn tell(port: &Port, name: &str) {
+    let mac = MacAddr(port.mac().unwrap_or_default());
+    let driver = port.driver_name();
+    tracing::info!(port = name, driver, %mac, "port is open");
+    if !port.link_up() {
+        tracing::warn!(port = name, "the link is down: nothing moves until it comes up");
+    }
+}
+
+/// Why DPDK cannot have a PCI device: it would only say that there is none. `devices` is the kernel's list.
+fn pci_obstacle(devices: &Path, address: &str) -> Option<String> {
+    /// Drivers that hand a device over to DPDK, or share it with the kernel as Mellanox's does.
+    const FIT: [&str; 4] = ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core"];
+    let device = devices.join(address);
+    if !device.exists() {
+        return Some(format!(
+            "there is no PCI device {address}; `lspci -D` lists those there are"
+        ));
+    }
+    let remedy = format!("bind it to vfio-pci (dpdk-devbind.py -b vfio-pci {address})");
+    let Ok(driver) = std::fs::read_link(device.join("driver")) else {
+        return Some(format!("PCI device {address} has no driver; {remedy}"));
+    };
+    let driver = driver.file_name().unwrap_or_default().to_string_lossy();
+    (!FIT.contains(&driver.as_ref())).then(|| {
+        format!("PCI device {address} belongs to the kernel's driver {driver}; {remedy}, which takes it from the kernel")
     })
 }
 
@@ -130,5 +190,45 @@ impl PortDevice for Watched {
             transmit_errors: stats.tx_errors,
             no_buffer: stats.rx_no_mbuf,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_pci_device_that_dpdk_cannot_have_says_why() {
+        let folder = std::env::temp_dir().join(format!("tidegate-pci-{}", std::process::id()));
+        let device = folder.join("0000:03:00.0");
+        let obstacle = || pci_obstacle(&folder, "0000:03:00.0");
+        assert!(
+            obstacle()
+                .unwrap()
+                .contains("there is no PCI device 0000:03:00.0")
+        );
+        std::fs::create_dir_all(&device).unwrap();
+        assert!(obstacle().unwrap().contains("has no driver; bind it to vfio-pci"));
+        symlink("../../drivers/e1000e", device.join("driver")).unwrap();
+        let text = obstacle().unwrap();
+        assert!(
+            text.contains("driver e1000e") && text.contains("-b vfio-pci 0000:03:00.0"),
+            "{text}"
+        );
+        std::fs::remove_file(device.join("driver")).unwrap();
+        symlink("../../drivers/vfio-pci", device.join("driver")).unwrap();
+        assert_eq!(obstacle(), None);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_memif_server_leaves_a_socket_only_as_a_file() {
+        let of = |text: &str| socket_file(&Device::Vdev(text.to_owned()));
+        let server = "net_memif0,role=server,socket=/run/m,socket-abstract=no";
+        assert_eq!(of(server), Some("/run/m".into()));
+        assert_eq!(of(&server.replace("role=server", "role=client")), None);
+        assert_eq!(of("net_memif0,role=server,socket=m"), None);
+        assert_eq!(of("net_tap0,role=server,socket=/m,socket-abstract=no"), None);
     }
 }

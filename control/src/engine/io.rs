@@ -6,7 +6,13 @@ use dataplane::worker::{BURST, Io, PacketBurst};
 use dpdk::{Checksum, Mbuf, Mempool, RxQueue, TxQueue};
 
 /// An mbuf of one segment.
-pub(super) struct Frame(Mbuf);
+pub(crate) struct Frame(Mbuf);
+
+impl From<Mbuf> for Frame {
+    fn from(mbuf: Mbuf) -> Frame {
+        Frame(mbuf)
+    }
+}
 
 impl Packet for Frame {
     #[inline]

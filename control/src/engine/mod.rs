@@ -1,25 +1,42 @@
 //! The running gateway: DPDK, ports, worker threads, and the control side around them.
+//!
+//! [`run`] is the program's way through it: [`start`], then [`Running::become_user`] once all that takes a privilege
+//! is open, and [`Running::stop`] in the end. All of them on one thread, as DPDK ends only on the thread that
+//! started it.
 
+mod cleaner;
 mod clock;
 mod devices;
 mod io;
+mod memory;
+mod netlink;
+mod peer;
+mod privileges;
+mod rte_index;
 mod run;
 mod thread;
+mod watch;
 
+pub(crate) use clock::TickClock;
+pub(crate) use io::Frame;
+pub(crate) use rte_index::RteIndex;
 pub use run::run;
 
 use crate::config::{self, Config, Workers};
 use crate::gateway::{Gateway, PortDevice, WorkerHandle};
 use crate::model::Model;
 use anyhow::{Context, Result, bail};
+use cleaner::Cleaner;
 use dataplane::flow::TagIndex;
 use dataplane::worker::{Mailbox, Sizes, Worker, WorkerStats};
 use devices::{OpenPort, Watched};
-use dpdk::{Eal, EalOptions, Hugepages, LogLevel};
+use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
 use io::DpdkIo;
+use nix::unistd::User;
 use parking_lot::Mutex;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thread::WorkerThread;
 
 /// A gateway whose workers turn.
@@ -27,15 +44,54 @@ pub struct Running {
     /// The way to it.
     pub gateway: Arc<Gateway>,
     workers: Vec<WorkerThread>,
+    path: PathBuf,
+    /// Who to become.
+    user: Option<User>,
+    /// There when this process will not be able to clean up itself.
+    cleaner: Option<Cleaner>,
     /// Last, so that DPDK outlives everything that uses it.
-    _eal: Eal,
+    eal: Eal,
 }
 
+/// How long the API may hold on to a gateway that ends.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
 impl Running {
-    /// Stops the workers; the devices close as the gateway goes.
+    /// Gives up root for the user of the configuration, for good; does nothing where root is to be kept. To be
+    /// called when ports and sockets are open.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn become_user(&self) -> Result<()> {
+        match &self.user {
+            Some(user) => privileges::become_user(user, &self.path),
+            None => {
+                tracing::info!(uid = nix::unistd::geteuid().as_raw(), "no other user is taken on");
+                Ok(())
+            }
+        }
+    }
+
+    /// The number of a worker whose thread is gone: a panic, where one does not abort the process.
+    #[must_use]
+    pub fn dead_worker(&self) -> Option<usize> {
+        self.workers.iter().position(WorkerThread::has_ended)
+    }
+
+    /// Stops the workers, closes the ports, ends DPDK and removes its files. Other holders of the gateway should be
+    /// gone by now: what they hold stays open.
     pub fn stop(self) {
         for worker in self.workers {
             worker.stop();
+        }
+        let deadline = Instant::now() + LAST_WORDS;
+        while Arc::strong_count(&self.gateway) > 1 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(self.gateway);
+        drop(self.eal);
+        if let Some(cleaner) = self.cleaner {
+            cleaner.clean();
         }
         tracing::info!("the gateway has stopped");
     }
@@ -47,7 +103,11 @@ impl Running {
 /// Why it does not start, with what to do.
 pub fn start(path: &Path, config: Config) -> Result<Running> {
     let cpu = worker_cpu(&config)?;
-    let eal = Eal::init(&eal_options(&config))?;
+    memory::check(&config)?;
+    let user = privileges::target(&config)?;
+    let options = eal_options(&config);
+    let cleaner = user.as_ref().and_then(|_| cleaner(&options, &config));
+    let eal = Eal::init(&options).map_err(|error| at_key(&config, error))?;
     tracing::info!(
         version = eal.version(),
         hugepages = eal.has_hugepages(),
@@ -58,18 +118,19 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     for port in &config.ports {
         ports.push(devices::open(&eal, port, &pool, &config.file)?);
     }
+    peer::warn(&config);
 
     let limits = config.node.limits;
     let settings = ports.iter().map(|open| open.settings.clone()).collect();
     let mut model = Model::new(settings, 1, limits.services, limits.servers);
-    model
-        .apply_file(&config)
-        .context("the configuration cannot be compiled")?;
+    model.apply_file(&config).with_context(|| config.file.clone())?;
 
     let mut queues = Vec::new();
     let mut watched: Vec<Box<dyn PortDevice>> = Vec::new();
     for (OpenPort { mut port, .. }, named) in ports.into_iter().zip(&config.ports) {
-        let (receive, transmit) = port.start().with_context(|| format!("port {}", named.name))?;
+        let place = || format!("{}:{}: port {}", config.file, named.place, named.name);
+        let (receive, transmit) = port.start().with_context(place)?;
+        devices::tell(&port, &named.name);
         queues.extend(receive.into_iter().zip(transmit));
         watched.push(Box::new(Watched(Mutex::new(port))));
     }
@@ -89,7 +150,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
         let (stats, mailbox) = (Arc::clone(&stats), Arc::clone(&mailbox));
         move || {
             let index = TagIndex::new(2 * limits.connections as usize, sizes.hugepages)?;
-            Worker::new(
+            let mut worker = Worker::new(
                 0,
                 DpdkIo::new(queues, pool),
                 index,
@@ -97,32 +158,79 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
                 snapshot,
                 stats,
                 mailbox,
-            )
+            )?;
+            // Now, not while packets wait: the kernel clears each page at its first use.
+            worker.touch();
+            Ok(worker)
         }
     };
-    let worker = thread::start(0, cpu, config.node.idle, &eal, build)?;
+    let worker = thread::start(0, cpu, config.node.idle, &eal, build).with_context(|| place(&config))?;
     let handle = WorkerHandle { cpu, mailbox, stats };
     let gateway = Gateway::new(path.to_owned(), config, model, vec![handle], watched);
     Ok(Running {
         gateway: Arc::new(gateway),
         workers: vec![worker],
-        _eal: eal,
+        path: path.to_owned(),
+        user,
+        cleaner,
+        eal,
     })
+}
+
+/// Where the `node` section stands.
+fn place(config: &Config) -> String {
+    format!("{}:{}: node", config.file, config.node.place)
+}
+
+/// EAL's refusal, at the key that it is about.
+fn at_key(config: &Config, error: EalError) -> anyhow::Error {
+    let key = match &error {
+        EalError::NoHugepages { .. } => ".hugepages",
+        EalError::PrefixInUse { .. } => ".file_prefix",
+        EalError::Memory { .. } => ".memory",
+        EalError::Arguments { reason } if reason.contains("plugins") => ".drivers",
+        EalError::Arguments { .. } if !config.node.eal.is_empty() => ".eal",
+        _ => "",
+    };
+    let place = format!("{}{key}", place(config));
+    anyhow::Error::new(error).context(place)
+}
+
+/// Something that can remove our files when we no longer may. Without it they stay until the next start.
+fn cleaner(options: &EalOptions, config: &Config) -> Option<Cleaner> {
+    let mut paths = options.runtime_files();
+    paths.push(config.api.socket.clone());
+    paths.extend(
+        config
+            .ports
+            .iter()
+            .filter_map(|port| devices::socket_file(&port.device)),
+    );
+    Cleaner::start(&paths)
+        .inspect_err(|error| tracing::warn!("sockets will be left behind: {error:#}"))
+        .ok()
 }
 
 /// The CPU of the one worker that there is yet.
 fn worker_cpu(config: &Config) -> Result<u16> {
+    let may = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
+    let usable: Vec<u16> = (0..nix::sched::CpuSet::count())
+        .filter(|&cpu| may.is_set(cpu).unwrap_or(false))
+        .map(|cpu| cpu as u16)
+        .collect();
     match &config.node.workers {
-        Workers::Auto => {
-            // The last CPU that the process may use: the first ones are busy with everything else.
-            let may = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
-            let cpus = 0..nix::sched::CpuSet::count();
-            let last = cpus.rev().find(|&cpu| may.is_set(cpu).unwrap_or(false));
-            Ok(last.unwrap_or(0) as u16)
-        }
+        // The last one: the first ones are busy with everything else.
+        Workers::Auto => Ok(usable.last().copied().unwrap_or(0)),
         Workers::Cpus(cpus) => match cpus[..] {
-            [cpu] => Ok(cpu),
-            _ => bail!("node.workers: several workers are not supported yet; write one CPU, such as [1]"),
+            [cpu] if usable.contains(&cpu) => Ok(cpu),
+            [cpu] => bail!(
+                "{}.workers: there is no CPU {cpu} that this process may use; write one of {usable:?}",
+                place(config)
+            ),
+            _ => bail!(
+                "{}.workers: several workers are not supported yet; write one CPU, such as [1]",
+                place(config)
+            ),
         },
     }
 }
@@ -166,6 +274,10 @@ fn eal_options(config: &Config) -> EalOptions {
 /// DPDK's log becomes ours.
 fn log(level: LogLevel, line: &str) {
     match level {
+        // Said at every start, and no reason to warn: the socket of today is there.
+        LogLevel::Warning if line.contains("No legacy callbacks") => {
+            tracing::debug!(target: "dpdk", "{line}");
+        }
         LogLevel::Error => tracing::error!(target: "dpdk", "{line}"),
         LogLevel::Warning => tracing::warn!(target: "dpdk", "{line}"),
         LogLevel::Info => tracing::info!(target: "dpdk", "{line}"),

@@ -1,41 +1,85 @@
-//! The life of the process around the running gateway: API, signals, orderly end.
+//! The life of the process around the running gateway: API, signals, another user, orderly end.
 
-use super::start;
+use super::watch::Watch;
+use super::{Running, start};
 use crate::api;
 use crate::config::Config;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How often the running gateway is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long reloads and listings that wait for a worker may hold up the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Runs the gateway that `config`, read from `path`, describes, until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// Why it does not start, with what to do.
+/// Why it does not start, with what to do; or that it has ended by itself.
 pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
-    let server = api::Server::bind(&config.api, &config.metrics)?;
-    let running = start(path, config)?;
+    // Its errors quote their causes themselves.
+    let refused = |error| anyhow!("{}: {error}", config.file);
+    let server = api::Server::bind(&config.api, &config.metrics).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")
         .enable_all()
         .build()
         .context("no threads for the API")?;
-    let outcome = runtime.block_on(async {
-        let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway)));
-        // Without signals there would be no orderly end; then the end comes at once.
-        let stop = async {
-            if let Err(error) = api::stop().await {
-                tracing::error!("cannot wait for signals: {error}");
-            }
-        };
-        let outcome = server.run(Arc::clone(&running.gateway), stop).await;
-        hangups.abort();
-        outcome
+    // From here on signals wait for us: one that came during the start would end us halfway.
+    let stop = runtime.spawn(api::stop());
+    let early = runtime.block_on(async { signal(SignalKind::hangup()) });
+
+    let running = start(path, config)?;
+    let outcome = running.become_user().and_then(|()| {
+        tracing::info!("the gateway runs");
+        runtime.block_on(serve(&running, server, stop))
     });
-    // Reloads and listings that still wait for a worker keep the gateway from going: not for long.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    drop(early);
+    runtime.shutdown_timeout(LAST_WORDS);
     running.stop();
-    outcome.context("the API's sockets cannot be watched")?;
-    Ok(ExitCode::SUCCESS)
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Serves the API until a signal comes, or a worker dies.
+async fn serve(
+    running: &Running,
+    server: api::Server,
+    stop: tokio::task::JoinHandle<std::io::Result<()>>,
+) -> Result<()> {
+    let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway)));
+    let mut outcome = Ok(());
+    let end = async {
+        tokio::select! {
+            // Without signals there would be no orderly end; then the end comes at once.
+            stopped = stop => {
+                if let Ok(Err(error)) = stopped {
+                    tracing::error!("cannot wait for signals: {error}");
+                }
+            }
+            error = supervise(running) => outcome = Err(error),
+        }
+    };
+    let served = server.run(Arc::clone(&running.gateway), end).await;
+    hangups.abort();
+    outcome.and(served.context("the API's sockets cannot be watched"))
+}
+
+/// Tells of what comes up while the gateway runs. Ends only when it cannot go on.
+async fn supervise(running: &Running) -> anyhow::Error {
+    let mut watch = Watch::default();
+    let mut interval = tokio::time::interval(LOOK);
+    loop {
+        interval.tick().await;
+        if let Some(number) = running.dead_worker() {
+            return anyhow!(
+                "worker {number} has died, and its connections with it: the gateway ends; start it again"
+            );
+        }
+        watch.look(&running.gateway, Instant::now());
+    }
 }

@@ -110,11 +110,39 @@ fn turn_until<X: FlowIndex>(worker: &mut Worker<DpdkIo, X>, stop: &AtomicBool, i
 }
 
 impl WorkerThread {
+    /// Whether the thread is gone although nobody has stopped it: a panic, where one does not abort the process.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// Stops the worker after its present turn, and waits for it.
     pub(super) fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         if self.thread.join().is_err() {
             tracing::error!("a worker died of a panic");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_worker_is_seen() {
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let worker = WorkerThread {
+            stop: Arc::default(),
+            // Ends as after a panic, but without the words of one.
+            thread: std::thread::spawn(move || {
+                let _ = receiver.recv();
+            }),
+        };
+        assert!(!worker.has_ended());
+        drop(sender);
+        while !worker.has_ended() {
+            std::thread::yield_now();
+        }
+        worker.stop();
     }
 }

@@ -9,7 +9,7 @@ mod services;
 pub use about::{ALL, About, Kind};
 
 use crate::gateway::Gateway;
-use crate::view;
+use crate::view::{self, Table};
 use family::Text;
 use serde::{Deserialize, Serialize};
 
@@ -37,10 +37,21 @@ pub fn render(gateway: &Gateway, options: Options) -> Vec<u8> {
     let (neighbours, pools) = (view::neighbours(gateway), view::local_pools(gateway));
     let mut text = Text::default();
     gateway::general(&mut text, gateway, neighbours.is_ok() && pools.is_ok());
-    services::services(&mut text, &view::table(gateway), options.servers);
+    services::services(&mut text, &tables(gateway, options));
     gateway::workers(&mut text, gateway);
     gateway::local_ports(&mut text, &pools.unwrap_or_default());
     gateway::ports(&mut text, &view::ports(gateway));
     gateway::neighbours(&mut text, &neighbours.unwrap_or_default());
     text.into_bytes()
+}
+
+fn tables(gateway: &Gateway, options: Options) -> Vec<Table> {
+    if options.servers {
+        return view::table(gateway);
+    }
+    let alone = |service| Table {
+        service,
+        servers: Vec::new(),
+    };
+    view::services(gateway).into_iter().map(alone).collect()
 }

@@ -52,11 +52,11 @@ fn pairs(connections: &'static About, packets: &'static About, bytes: &'static A
     ]
 }
 
-/// Services, and their servers where `with_servers` says so.
-pub(super) fn services(text: &mut Text, tables: &[Table], with_servers: bool) {
+/// Services, and their servers where there are any in `tables`.
+pub(super) fn services(text: &mut Text, tables: &[Table]) {
     let labels: Vec<Labels> = tables.iter().map(Labels::of).collect();
     let labelled = || labels.iter().zip(tables);
-    let servers = labelled().map(|(labels, table)| Sample(labels.service(), table.servers.len() as f64));
+    let servers = labelled().map(|(labels, table)| Sample(labels.service(), table.service.servers as f64));
     text.family(&SERVICE_SERVERS, servers);
     let opened =
         labelled().map(|(labels, table)| Sample(labels.service(), table.service.totals.connections as f64));
@@ -69,9 +69,7 @@ pub(super) fn services(text: &mut Text, tables: &[Table], with_servers: bool) {
         });
         text.family(about, samples);
     }
-    if with_servers {
-        of_servers(text, &labels, tables);
-    }
+    of_servers(text, &labels, tables);
 }
 
 fn of_servers(text: &mut Text, labels: &[Labels], tables: &[Table]) {

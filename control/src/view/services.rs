@@ -1,6 +1,7 @@
 //! Services and their servers.
 
 use crate::gateway::{Gateway, ServerTotals, State};
+use crate::model::VirtualService;
 use dataplane::service;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -77,39 +78,45 @@ pub struct Table {
 /// Every service with its servers, in the order of VIP, port and protocol.
 #[must_use]
 pub fn table(gateway: &Gateway) -> Vec<Table> {
+    each(gateway, |state, entry, listen| {
+        let servers = entry.service.servers.iter();
+        let view = |server| {
+            server_view(
+                &entry.name,
+                listen,
+                server,
+                gateway.server_totals(state, server.slot),
+            )
+        };
+        servers.map(view).collect()
+    })
+}
+
+/// Every service without its servers: many strings fewer where there are many servers. In the same order.
+#[must_use]
+pub fn services(gateway: &Gateway) -> Vec<Service> {
+    let tables = each(gateway, |_, _, _| Vec::new());
+    tables.into_iter().map(|table| table.service).collect()
+}
+
+/// Every service, with what `servers` makes of its servers.
+fn each(gateway: &Gateway, servers: impl Fn(&State, &VirtualService, &str) -> Vec<Server>) -> Vec<Table> {
     let state = gateway.state();
     let departed = gateway.departed_totals(&state);
     let tables = state.model.services().map(|entry| {
         let service = &entry.service;
         let listen = service.key.to_string();
-        let servers: Vec<Server> = service
-            .servers
-            .iter()
-            .map(|server| {
-                server_view(
-                    &entry.name,
-                    &listen,
-                    server,
-                    gateway.server_totals(&state, server.slot),
-                )
-            })
-            .collect();
         let mut totals = departed.get(&service.key).copied().unwrap_or_default();
-        for server in &servers {
-            totals += server.totals;
+        for server in &service.servers {
+            totals += gateway.server_totals(&state, server.slot);
         }
+        let servers = servers(&state, entry, &listen);
         Table {
             service: service_view(&state, &entry.name, listen, service, totals),
             servers,
         }
     });
     tables.collect()
-}
-
-/// Every service, in the order of VIP, port and protocol.
-#[must_use]
-pub fn services(gateway: &Gateway) -> Vec<Service> {
-    table(gateway).into_iter().map(|table| table.service).collect()
 }
 
 fn service_view(

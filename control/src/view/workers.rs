@@ -3,6 +3,7 @@
 use crate::gateway::{Gateway, WorkerTotals};
 use dataplane::worker::WorkerStats;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// A worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -19,7 +20,7 @@ pub struct Worker {
     pub unaccounted: i64,
 }
 
-/// Every worker.
+/// Every worker. Takes milliseconds; not for an async task.
 #[must_use]
 pub fn workers(gateway: &Gateway) -> Vec<Worker> {
     let handles = gateway.workers().iter().enumerate();
@@ -33,22 +34,29 @@ pub fn workers(gateway: &Gateway) -> Vec<Worker> {
         .collect()
 }
 
-/// The counters add up between turns, and are read at any moment of one: the best of some readings. What is
-/// really lost shows in all of them.
+/// The counters add up between turns, and are read at any moment of one: the best of some readings, over long
+/// enough for a worker that was interrupted amid a turn to go on. What is really lost shows in all of them.
 fn unaccounted(stats: &WorkerStats) -> i64 {
-    const READINGS: usize = 500;
+    const ROUNDS: usize = 20;
+    const READINGS: usize = 100;
     let mut best = i64::MAX;
-    for _ in 0..READINGS {
-        let now = WorkerTotals::from(stats);
-        let came = now.received + now.taken_over + now.made;
-        let went = now.sent + now.dropped + now.consumed + now.handed_over + now.held;
-        let difference = came.wrapping_sub(went) as i64;
-        if difference.unsigned_abs() < best.unsigned_abs() {
-            best = difference;
+    for _ in 0..ROUNDS {
+        for _ in 0..READINGS {
+            let difference = difference(&WorkerTotals::from(stats));
+            if difference == 0 {
+                return 0;
+            }
+            if difference.unsigned_abs() < best.unsigned_abs() {
+                best = difference;
+            }
         }
-        if best == 0 {
-            break;
-        }
+        std::thread::sleep(Duration::from_millis(1));
     }
     best
+}
+
+fn difference(now: &WorkerTotals) -> i64 {
+    let came = now.received + now.taken_over + now.made;
+    let went = now.sent + now.dropped + now.consumed + now.handed_over + now.held;
+    came.wrapping_sub(went) as i64
 }

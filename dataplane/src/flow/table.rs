@@ -73,13 +73,10 @@ fn is_meant(records: &[Record], id: u32, query: &Query) -> bool {
 }
 
 impl FlowIndex for TagIndex {
-    /// Each pass runs over the whole burst, and asks for the memory that the next one needs: first buckets,
-    /// records of the candidates and second buckets, records of the second candidates.
+    /// Each pass runs over the whole burst, and asks for the memory that the next one needs: first buckets, when
+    /// the queries were announced, records of the candidates and second buckets, records of the second candidates.
     #[inline]
     fn lookup_burst(&self, queries: &[Query], records: &[Record], found: &mut [u32]) {
-        for query in queries {
-            self.prefetch(query.hash);
-        }
         let mut elsewhere = false;
         for (query, found) in queries.iter().zip(found.iter_mut()) {
             *found = match self.probe(query.hash) {
@@ -243,8 +240,17 @@ impl<X: FlowIndex> ConnectionTable<X> {
         }
     }
 
+    /// As [`ConnectionTable::query`], for a key that is about to be looked up: the memory that takes is asked for.
+    #[inline]
+    #[must_use]
+    pub fn announce(&self, key: FlowKey, protocol: u8) -> Query {
+        let query = self.query(key, protocol);
+        self.index.prefetch(&query);
+        query
+    }
+
     /// Looks up each query, and writes its answer to the same place of `hits`. The shorter slice bounds the
-    /// work.
+    /// work. Queries should have been announced, all of them before this.
     #[inline]
     pub fn lookup_burst(&self, queries: &[Query], hits: &mut [Option<Hit>]) {
         for (queries, hits) in queries.chunks(BURST).zip(hits.chunks_mut(BURST)) {

@@ -140,7 +140,8 @@ pub enum TakeError {
     )]
     Exhausted {
         /// The record of the connection that has been closing for the longest. The caller ends that connection,
-        /// which releases its port, and takes once more. Counted as recycled. None when none is closing.
+        /// which releases its port, takes once more, and counts the port as recycled. None when none is
+        /// closing.
         recyclable: Option<RecordId>,
     },
     /// Ports are free, but the memory to keep account of them is used up.

@@ -73,7 +73,7 @@ impl LocalPorts {
                 Err(Miss::Dry { free, .. }) if !free.and(mine).is_empty() => {
                     elsewhere = elsewhere.or(Some((step, pair)));
                 }
-                Err(Miss::Dry { closing, .. }) => recyclable = recyclable.or(closing.map(|id| (pair, id))),
+                Err(Miss::Dry { closing, .. }) => recyclable = recyclable.or(closing),
             }
         }
         if let Some((step, pair)) = elsewhere {

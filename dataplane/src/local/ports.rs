@@ -126,7 +126,7 @@ impl LocalPorts {
     ) -> Result<Taken, TakeError> {
         self.attempt(pair, ports, wanted, mine)
             .map_err(|miss| match miss {
-                Miss::Dry { closing, .. } => self.refuse([*pair], closing.map(|id| (*pair, id)), false),
+                Miss::Dry { closing, .. } => self.refuse([*pair], closing, false),
                 Miss::Memory => self.refuse([*pair], None, true),
             })
     }
@@ -173,6 +173,11 @@ impl LocalPorts {
         self.closing.unlist(&mut self.pairs, record.0)
     }
 
+    /// Counts that a closing connection has given up its port of this local address to another.
+    pub fn count_recycled(&mut self, local: Ipv4Addr) {
+        self.addresses.count(local, |address| &mut address.recycled);
+    }
+
     /// Takes a port in `wanted`, or else in one of `allowed`.
     pub(super) fn attempt(
         &mut self,
@@ -210,11 +215,10 @@ impl LocalPorts {
     pub(super) fn refuse(
         &mut self,
         pairs: impl IntoIterator<Item = Pair>,
-        recyclable: Option<(Pair, RecordId)>,
+        recyclable: Option<RecordId>,
         memory: bool,
     ) -> TakeError {
-        if let Some((pair, record)) = recyclable {
-            self.addresses.count(pair.local, |address| &mut address.recycled);
+        if let Some(record) = recyclable {
             return TakeError::Exhausted {
                 recyclable: Some(record),
             };

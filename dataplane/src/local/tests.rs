@@ -218,13 +218,12 @@ fn the_connection_that_closed_first_is_recycled_first() {
         Err(DRY),
         "a live connection never gives up its port"
     );
-    assert_eq!(
-        ports
-            .addresses()
-            .next()
-            .map(|address| (address.recycled, address.exhausted)),
-        Some((4, 2))
-    );
+    ports.count_recycled(LIP);
+    let counts = ports
+        .addresses()
+        .next()
+        .map(|address| (address.recycled, address.exhausted));
+    assert_eq!(counts, Some((1, 2)));
 }
 
 #[test]

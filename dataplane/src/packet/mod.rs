@@ -16,6 +16,6 @@ pub mod udp;
 mod wire;
 
 pub use buffer::{ChecksumStatus, Packet, PortId, TestPacket};
-pub use headers::{Headers, Kind, PortRules, parse};
+pub use headers::{Headers, Kind, PortRules, parse, parse_into};
 pub use key::FlowKey;
 pub use mac::MacAddr;

@@ -26,15 +26,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let Some(mut packet) = burst.take(place) else {
                 continue;
             };
-            let headers = burst.headers[usize::from(place)];
+            let headers = &burst.headers[usize::from(place)];
             let mut hit = burst.hits[index];
             // A packet earlier in the burst may have opened this one's connection, or ended it.
             if self.disturbed.closed || (self.disturbed.opened && hit.is_none()) {
                 hit = self.table.lookup(&burst.queries[index]);
             }
-            match self.forward_flow(&mut packet, &headers, hit) {
+            match self.forward_flow(&mut packet, headers, hit) {
                 Ok(neighbour) => self.resolve(neighbour, packet),
-                Err(refusal) => self.refuse(packet, &headers, refusal),
+                Err(refusal) => self.refuse(packet, headers, refusal),
             }
         }
     }

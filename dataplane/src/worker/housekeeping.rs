@@ -22,7 +22,7 @@ const TIMER_BUDGET: usize = 64;
 const NEIGHBOUR_BUDGET: usize = 16;
 const ANNOUNCE_BUDGET: usize = 8;
 const SWEEP_BUDGET: usize = 256;
-const GONE_BUDGET: usize = 64;
+const REVIEW_BUDGET: usize = 64;
 /// Gratuitous ARP at start: rounds, and ticks between them.
 const ANNOUNCE_ROUNDS: u8 = 3;
 const ANNOUNCE_INTERVAL: u32 = seconds(1);
@@ -85,7 +85,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.expire();
         self.tend_neighbours();
         self.announce();
-        self.expire_gone();
+        self.go_on_reviewing();
         self.go_on_sweeping();
         self.go_on_listing();
     }
@@ -206,18 +206,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
     }
 
-    /// Ends the connections whose server is gone, a slice of the table at a time, where that is wanted.
-    fn expire_gone(&mut self) {
-        let Some(cursor) = self.gone_from else { return };
-        let mut gone = ArrayVec::<RecordId, GONE_BUDGET>::new();
-        let snapshot = &self.snapshot;
-        self.gone_from = self.table.scan(cursor, GONE_BUDGET, |id, record| {
-            if !snapshot.server_present(record.server) {
-                gone.push(id);
+    /// Looks at every connection again after a new snapshot, a slice of the table at a time: ends those whose server
+    /// is gone, where that is wanted, and brings timers forward where timeouts have become shorter.
+    fn go_on_reviewing(&mut self) {
+        let Some(cursor) = self.review_from else { return };
+        let mut slice = ArrayVec::<RecordId, REVIEW_BUDGET>::new();
+        self.review_from = self.table.scan(cursor, REVIEW_BUDGET, |id, _| slice.push(id));
+        for id in slice {
+            let (record, snapshot) = (self.table.get(id), &self.snapshot);
+            let deadline = snapshot.settings.timeouts.deadline(record);
+            if snapshot.settings.expire_nodest_conn && !snapshot.server_present(record.server) {
+                self.close(id);
+            } else {
+                self.wheel.insert(self.table.records_mut(), id, deadline);
             }
-        });
-        for id in gone {
-            self.close(id);
         }
     }
 
@@ -266,7 +268,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (_, None) => self.services[slot as usize] = None,
             }
         }
-        self.gone_from = new.settings.expire_nodest_conn.then_some(0);
+        if new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts {
+            self.review_from = Some(0);
+        }
         self.stats.epoch.set(new.epoch);
     }
 

@@ -23,7 +23,7 @@ mod schedule;
 pub mod shard;
 mod stats;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transmit;
 
 pub use io::{BURST, Io, PacketBurst};
@@ -34,6 +34,7 @@ pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Wheel};
 use crate::local::{LocalPorts, LocalPortsConfig};
+use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{PortId, PortRules};
 use crate::scheduler::SchedulerState;
@@ -128,8 +129,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     owned: ShardSet,
     listings: listing::Listings,
     sweep: housekeeping::Sweep,
-    /// Where the search for connections without a server goes on.
-    gone_from: Option<u32>,
+    /// Where the review of all connections after a new snapshot goes on.
+    review_from: Option<u32>,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -186,11 +187,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             owned: snapshot.shards.owned_by(number),
             listings: listing::Listings::default(),
             sweep: housekeeping::Sweep::default(),
-            gone_from: None,
+            review_from: None,
             snapshot,
         };
         worker.begin();
         Ok(worker)
+    }
+
+    /// Takes the connection table's memory from the system now, so that no packet waits for a page to be cleared.
+    pub fn touch(&mut self) {
+        self.table.touch();
     }
 
     /// One round: everything that has arrived at the ports, up to a burst each, then what is due. `now` never
@@ -217,6 +223,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The ports, for what tests and `tidegate replay` put in and take out.
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.io
+    }
+
+    /// The connection table's memory in bytes, and what kind it is.
+    #[must_use]
+    pub fn table_memory(&self) -> (usize, Pages) {
+        self.table.memory()
     }
 
     /// When the next timer is due; none while there are no connections.

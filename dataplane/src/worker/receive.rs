@@ -6,7 +6,7 @@ use crate::arch;
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
 use crate::neighbour::AddressClass;
-use crate::packet::{Kind, Packet, PortId, parse};
+use crate::packet::{Kind, Packet, PortId, parse_into};
 use arrayvec::ArrayVec;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -20,11 +20,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         self.stats.receive(port, count as u64);
         burst.clear();
-        for packet in arrived {
+        burst.ports.extend(std::iter::repeat_n(port, count));
+        burst.packets.extend(arrived.into_iter().map(|packet| {
             arch::prefetch(packet.bytes(), 0);
-            burst.packets.push(Some(packet));
-            burst.ports.push(port);
-        }
+            Some(packet)
+        }));
         self.process(burst);
         count
     }
@@ -65,16 +65,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 continue;
             };
             let place = at as Place;
-            // Straight into its place: narrow stores to a temporary, copied by wide loads, stall the loads.
-            burst.headers[at] = match parse(packet, &self.rules[usize::from(port.0)]) {
-                Ok(headers) => headers,
-                Err(reason) => {
-                    if let Some(packet) = burst.take(place) {
-                        self.discard(packet, reason);
-                    }
-                    continue;
+            let rules = &self.rules[usize::from(port.0)];
+            if let Err(reason) = parse_into(packet, rules, &mut burst.headers[at]) {
+                if let Some(packet) = burst.take(place) {
+                    self.discard(packet, reason);
                 }
-            };
+                continue;
+            }
             match burst.headers[at].kind {
                 Kind::Flow => burst.flows.push(place),
                 Kind::Arp => self.arp(burst, place),
@@ -121,9 +118,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn track(&mut self, burst: &mut Burst<I::Packet>) {
         for &place in &burst.flows {
             let headers = &burst.headers[usize::from(place)];
-            burst
-                .queries
-                .push(self.table.query(headers.key, headers.protocol));
+            // Fetched while the next ones are hashed, so that the first is there when the last is done.
+            let query = self.table.announce(headers.key, headers.protocol);
+            burst.queries.push(query);
         }
         let count = burst.queries.len();
         self.table.lookup_burst(&burst.queries, &mut burst.hits[..count]);

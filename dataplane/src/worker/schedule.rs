@@ -126,6 +126,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let last_sequence = self.table.get(old).sequence;
             self.close(old);
             if self.take_local_port(server, headers, record).is_ok() {
+                self.locals.count_recycled(record.outbound.destination());
                 return Ok(Some(last_sequence));
             }
         }

@@ -47,7 +47,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sends a packet that is complete but for its MAC addresses.
     #[inline]
     pub(super) fn send(&mut self, port: PortId, destination: MacAddr, mut packet: I::Packet) {
-        let source = self.snapshot.ports[usize::from(port.0)].mac;
+        let source = self.rules[usize::from(port.0)].mac;
         ethernet::set_addresses(packet.bytes_mut(), destination, source);
         if self.outgoing[usize::from(port.0)].is_full() {
             self.flush_port(port);

@@ -31,6 +31,17 @@ pub enum EalError {
         /// How many pages of 2 MB that is.
         pages: u32,
     },
+    /// A living process has the runtime folder of this prefix.
+    #[error(
+        "file prefix {prefix} is in use by {}: stop it, or choose another prefix",
+        EalError::owner_text(owner)
+    )]
+    PrefixInUse {
+        /// The prefix.
+        prefix: String,
+        /// What the owner wrote about itself: its process id.
+        owner: String,
+    },
     /// The kernel refused.
     #[error(
         "no permission: run as root, or give the program CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_SYS_ADMIN ({reason})"
@@ -122,6 +133,10 @@ fn remedy(device: &str, errno: i32, reason: &str) -> &'static str {
     let virtual_device = device.contains("net_") || device.contains("eth_");
     if reason.contains("permission") || reason.contains("not permitted") || matches!(errno, EPERM | EACCES) {
         return "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW";
+    }
+    // The driver does not tell why, and there is only one reason.
+    if reason.contains("could not open af_packet socket") {
+        return "no permission: run as root, or with CAP_NET_RAW";
     }
     if reason.contains("failed to parse device") {
         return "check the driver's name, and that it is installed or loaded (-d)";

@@ -3,15 +3,15 @@
 //! The last handle of [`Eal`] to go ends DPDK, if that is safe by then. Nothing here runs on the packet path.
 
 mod error;
+mod folder;
 mod options;
 
 pub use error::EalError;
 pub use options::{EalOptions, Hugepages};
 
 use std::ffi::{CStr, CString, c_char};
-use std::fs;
 use std::marker::PhantomData;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +20,7 @@ use std::thread::{self, ThreadId};
 use dpdk_sys as sys;
 
 use crate::{c_string, log};
+use folder::{Folder, TELEMETRY};
 
 /// Set when EAL was started, or failed to: DPDK cannot start twice in a process.
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -47,8 +48,8 @@ struct Inner {
     state: Mutex<State>,
     /// Held over what changes devices: DPDK's buses and ports are not made for two threads at once.
     control: Mutex<()>,
-    /// The runtime folder, when its name is ours alone, to be removed.
-    folder: Option<PathBuf>,
+    /// The runtime folder: last but the arguments, so that it goes after DPDK has ended.
+    _folder: Option<Folder>,
     /// EAL may keep pointers into its arguments.
     _arguments: Vec<CString>,
 }
@@ -77,6 +78,7 @@ impl Eal {
         if STARTED.swap(true, Ordering::AcqRel) {
             return Err(EalError::AlreadyStarted);
         }
+        let folder = Folder::take(&options.program, &options.prefix(&host))?;
         log::capture(options.log);
         log::forget();
         let arguments: Vec<CString> = arguments.iter().map(|a| c_string(a)).collect();
@@ -85,21 +87,14 @@ impl Eal {
         pointers.push(std::ptr::null_mut());
         // SAFETY: `pointers` is a terminated argv of strings that `Inner` keeps; EAL reorders the pointers only.
         let code = unsafe { sys::tg_eal_init(count, pointers.as_mut_ptr()) };
-        // SAFETY: returns a string that lives as long as the process; EAL makes it early, also when it fails.
-        let folder = unsafe { CStr::from_ptr(sys::tg_runtime_dir()) }
-            .to_string_lossy()
-            .into_owned();
-        let ours = options.file_prefix.is_none() && !folder.is_empty();
-        let folder = ours.then(|| PathBuf::from(folder));
         if code < 0 {
-            remove(folder.as_deref());
             return Err(EalError::start(code, &log::explanation(), &host));
         }
         Ok(Eal(Arc::new(Inner {
             thread: thread::current().id(),
             state: Mutex::default(),
             control: Mutex::default(),
-            folder,
+            _folder: folder,
             _arguments: arguments,
         })))
     }
@@ -230,7 +225,6 @@ impl Eal {
 }
 
 const EEXIST: i32 = 17;
-const TELEMETRY: &str = "dpdk_telemetry.v2";
 
 /// While it lives, its thread has an lcore id. Cannot leave its thread.
 #[derive(Debug)]
@@ -272,15 +266,5 @@ impl Drop for Inner {
         unsafe {
             sys::tg_eal_cleanup();
         }
-        remove(self.folder.as_deref());
-    }
-}
-
-/// DPDK leaves its folder behind, and removes its socket when the process ends, too late for the folder.
-fn remove(folder: Option<&Path>) {
-    if let Some(folder) = folder {
-        let _ = fs::remove_file(folder.join(TELEMETRY));
-        // Not empty: someone else uses it.
-        let _ = fs::remove_dir(folder);
     }
 }

@@ -119,14 +119,22 @@ fn free_hugepages_mb() -> u64 {
 }
 
 impl EalOptions {
+    /// The name of the runtime folder.
+    pub(super) fn prefix(&self, host: &Host) -> String {
+        let prefix = self.file_prefix.clone();
+        prefix.unwrap_or_else(|| format!("{}-{}", self.program, host.pid))
+    }
+
     /// The argument vector for EAL on this machine.
     ///
     /// # Errors
     /// [`EalError::NoHugepages`] when they are demanded and too few: EAL itself would only say "Cannot init memory".
     pub(super) fn arguments(&self, host: &Host) -> Result<Vec<String>, EalError> {
-        let prefix = self.file_prefix.clone();
-        let prefix = prefix.unwrap_or_else(|| format!("{}-{}", self.program, host.pid));
-        let mut list = vec![self.program.clone(), "--file-prefix".to_owned(), prefix];
+        let mut list = vec![
+            self.program.clone(),
+            "--file-prefix".to_owned(),
+            self.prefix(host),
+        ];
         let mut push = |parts: &[&str]| list.extend(parts.iter().map(|&p| p.to_owned()));
         match &self.lcores {
             Some(lcores) => push(&["--lcores", lcores]),

@@ -1,0 +1,144 @@
+//! Whether the tables that the configuration asks for fit into this machine, before any of it is touched: the
+//! kernel promises more than it has, and would end the gateway in mid-start instead.
+
+use crate::config::{Config, Hugepages, Limits};
+use anyhow::{Result, bail};
+use std::fs;
+
+/// What is left to everything else, at least.
+const RESERVE: u64 = 128 << 20;
+
+/// Refuses limits that are too large.
+///
+/// # Errors
+/// Names the limit that needs the most, and what would fit.
+pub(super) fn check(config: &Config) -> Result<()> {
+    let available = available();
+    let limits = &config.node.limits;
+    let dpdk = match config.node.hugepages {
+        Hugepages::Megabytes(_) => 0,
+        Hugepages::Auto | Hugepages::Off => u64::from(config.node.memory),
+    };
+    if (dpdk << 20) + RESERVE > available {
+        bail!(
+            "{}:{}: node.memory: {dpdk} MB do not fit: {} MB are free; lower it, or add memory",
+            config.file,
+            config.node.place,
+            available >> 20
+        );
+    }
+    let parts = [
+        ("connections", u64::from(limits.connections), PER_CONNECTION),
+        ("services", u64::from(limits.services), PER_SERVICE),
+        ("servers", u64::from(limits.servers), PER_SERVER),
+        ("neighbours", u64::from(limits.neighbours), PER_NEIGHBOUR),
+    ];
+    let total = needed(limits) + (dpdk << 20) + RESERVE;
+    if total <= available {
+        return Ok(());
+    }
+    let (name, count, each) = parts
+        .into_iter()
+        .max_by_key(|(_, count, each)| count * each)
+        .unwrap_or(parts[0]);
+    let fits = count.saturating_sub((total - available).div_ceil(each));
+    let (needed, available) = (total >> 20, available >> 20);
+    let remedy = match fits {
+        0 => "lower it, or add memory".to_owned(),
+        fits => format!("lower it to {fits}, or add memory"),
+    };
+    bail!(
+        "{}:{}: node.limits.{name}: tables and packets need {needed} MB, and {available} MB are free; {remedy}",
+        config.file,
+        config.node.place
+    )
+}
+
+/// A record, and its share of the index, which is made for twice as many entries: both directions.
+const PER_CONNECTION: u64 = 96;
+/// Scheduler, local cursor and snapshot.
+const PER_SERVICE: u64 = 1024;
+/// Counters, state, snapshot and its place in a scheduler.
+const PER_SERVER: u64 = 512;
+/// The entry and its waiting packets.
+const PER_NEIGHBOUR: u64 = 1024;
+
+fn needed(limits: &Limits) -> u64 {
+    u64::from(limits.connections) * PER_CONNECTION
+        + u64::from(limits.services) * PER_SERVICE
+        + u64::from(limits.servers) * PER_SERVER
+        + u64::from(limits.neighbours) * PER_NEIGHBOUR
+}
+
+/// Memory that can be had without pushing anything out: ordinary pages, and reserved 2 MB ones. Everything when the
+/// kernel does not tell.
+fn available() -> u64 {
+    fs::read_to_string("/proc/meminfo").map_or(u64::MAX, |text| parse(&text))
+}
+
+fn parse(meminfo: &str) -> u64 {
+    let number = |name: &str| -> Option<u64> {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    let Some(free) = number("MemAvailable:") else {
+        return u64::MAX;
+    };
+    let huge = number("HugePages_Free:").unwrap_or(0) * number("Hugepagesize:").unwrap_or(0);
+    (free + huge) << 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataplane::flow::{ConnectionTable, FlowHasher, TagIndex};
+
+    fn config(limits: &str) -> Config {
+        node(&format!("limits: {{ {limits} }}"))
+    }
+
+    fn node(key: &str) -> Config {
+        let text = format!("node:\n  {key}\nports: [{{ name: a, device: net_null0 }}]\n");
+        crate::config::parse("gw.yaml", &text).unwrap()
+    }
+
+    #[test]
+    fn what_no_machine_has_is_refused_by_name() {
+        let error = check(&config("connections: 2147483647, neighbours: 10"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("gw.yaml:2:3: node.limits.connections: tables and packets need 19"),
+            "{error}"
+        );
+        assert!(error.contains(" MB are free; lower it to "), "{error}");
+        let error = check(&node("memory: 1048576")).unwrap_err().to_string();
+        assert!(
+            error.starts_with("gw.yaml:2:3: node.memory: 1048576 MB do not fit: "),
+            "{error}"
+        );
+        check(&config("connections: 1000, services: 10, servers: 10")).unwrap();
+    }
+
+    #[test]
+    fn the_estimate_of_connections_covers_the_table() {
+        let connections = 200_000;
+        let index = TagIndex::new(2 * connections, false).unwrap();
+        let table = ConnectionTable::with_index(connections, FlowHasher::new(1, 2), index, false).unwrap();
+        let (bytes, _) = table.memory();
+        let estimate = connections as u64 * PER_CONNECTION;
+        assert!(
+            (bytes as u64..bytes as u64 * 5 / 4).contains(&estimate),
+            "{bytes}"
+        );
+    }
+
+    #[test]
+    fn the_kernels_numbers_are_read() {
+        let text =
+            "MemTotal: 9 kB\nMemAvailable:   100 kB\nHugePages_Free:    3\nHugepagesize:       2048 kB\n";
+        assert_eq!(parse(text), (100 + 3 * 2048) << 10);
+        assert_eq!(parse("MemTotal: 9 kB\n"), u64::MAX);
+        assert!(available() > 1 << 20);
+    }
+}

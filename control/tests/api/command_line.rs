@@ -1,0 +1,230 @@
+//! The program, as operators call it.
+
+use crate::support::{BASE, Fake};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn tidegate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(arguments)
+        .env_remove("TIDEGATE_SOCKET")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Shows something of the gateway; it must succeed in silence.
+fn show(fake: &Fake, arguments: &[&str]) -> String {
+    let socket = fake.socket();
+    let output = tidegate(&[&["show", "--socket", socket.to_str().unwrap()], arguments].concat());
+    assert_eq!(
+        (code(&output), stderr(&output)),
+        (0, String::new()),
+        "{arguments:?}"
+    );
+    stdout(&output)
+}
+
+#[test]
+fn check_sums_up_a_good_file_and_tells_every_error_of_a_bad_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gateway.yaml");
+    std::fs::write(&file, BASE).unwrap();
+    let output = tidegate(&["check", file.to_str().unwrap()]);
+    assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+    assert!(
+        stdout(&output).ends_with(": good: 2 ports, 3 services, 4 servers, 0 warnings\n"),
+        "{}",
+        stdout(&output)
+    );
+    std::fs::write(
+        &file,
+        BASE.replace("pool: web", "pool: wbe")
+            .replace("mode: fullnat, scheduler: rr", "mode: x"),
+    )
+    .unwrap();
+    let output = tidegate(&["check", file.to_str().unwrap()]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
+    let place = format!("{}:", file.display());
+    assert_eq!(
+        stderr(&output)
+            .lines()
+            .filter(|line| line.starts_with(&place))
+            .count(),
+        3,
+        "{}",
+        stderr(&output)
+    );
+    // Running it is refused in the same words, before anything is opened.
+    let run = tidegate(&["run", "--config", file.to_str().unwrap()]);
+    assert_eq!((code(&run), stderr(&run)), (2, stderr(&output)));
+}
+
+#[test]
+fn every_listing_is_a_table_or_json() {
+    let fake = Fake::new(BASE);
+    (1..=3).for_each(|port| fake.open(port));
+    fake.arrive(vec![0; 20]);
+    for (what, title, row) in [
+        ("status", "GATEWAY", "gw1"),
+        ("services", "NAME", "203.0.113.101:80/tcp"),
+        ("servers", "LISTEN", "10.0.0.12:8080"),
+        ("connections", "PROTO", "203.0.113.50:2"),
+        ("ports", "NAME", "net_memory"),
+        ("workers", "NO", "all"),
+        ("neighbours", "ADDRESS", "02:00:00:00:00:12"),
+        ("drops", "REASON", "1"),
+        ("local-addresses", "POOL", "10.0.0.201"),
+    ] {
+        let table = show(&fake, &[what]);
+        assert!(
+            table.trim_start().starts_with(title) && table.contains(row),
+            "{what}:\n{table}"
+        );
+        let json = show(&fake, &[what, "--json"]);
+        for value in serde_json::Deserializer::from_str(&json).into_iter::<serde_json::Value>() {
+            value.unwrap_or_else(|error| panic!("{what}: {error}: {json}"));
+        }
+    }
+    assert_eq!(
+        show(&fake, &["connections", "--service", "web", "--limit", "2"])
+            .lines()
+            .count(),
+        3
+    );
+    assert_eq!(
+        show(&fake, &["servers", "--service", "203.0.113.100:80/udp"])
+            .lines()
+            .count(),
+        2
+    );
+    assert_eq!(
+        show(&fake, &["drops", "--all"]).lines().count(),
+        1 + dataplane::drops::DropReason::COUNT
+    );
+}
+
+#[test]
+fn reload_tells_what_changed_or_what_is_wrong() {
+    let fake = Fake::new(BASE);
+    let socket = fake.socket();
+    let reload = || tidegate(&["reload", "--socket", socket.to_str().unwrap()]);
+    let output = reload();
+    assert_eq!(
+        (code(&output), stdout(&output).as_str()),
+        (0, "epoch 2: nothing has changed\n")
+    );
+    fake.write(&BASE.replace("pool: one", "pool: two"));
+    let output = reload();
+    assert_eq!((code(&output), stdout(&output).as_str()), (2, ""));
+    assert_eq!(stderr(&output).lines().count(), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("two"), "{}", stderr(&output));
+}
+
+#[test]
+fn without_a_gateway_the_remedy_is_told() {
+    let output = tidegate(&["show", "status", "--socket", "/nonexistent/api.sock"]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (1, ""));
+    let said = stderr(&output);
+    assert!(
+        said.contains("/nonexistent/api.sock") && said.contains("is tidegate running?"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_gateway_s_refusals_come_through() {
+    let fake = Fake::new(BASE);
+    let socket = fake.socket();
+    let output = tidegate(&[
+        "show",
+        "connections",
+        "--service",
+        "nosuch",
+        "--socket",
+        socket.to_str().unwrap(),
+    ]);
+    assert_eq!(code(&output), 1);
+    assert_eq!(
+        stderr(&output),
+        "tidegate: no service is named nosuch or listens there; see show services\n"
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let fake = Fake::new(BASE);
+    (1..=900).for_each(|port| fake.open(port));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["show", "connections", "--socket"])
+        .arg(fake.socket())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+}
+
+#[test]
+fn replay_reads_a_file_or_standard_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("gateway.yaml");
+    std::fs::write(&config, BASE).unwrap();
+    let scenario = directory.path().join("scenario.jsonl");
+    std::fs::write(&scenario, "{\"at\": 0, \"port\": \"wan\", \"hex\": \"00\"}\n").unwrap();
+    let replay = |scenario: &Path| {
+        tidegate(&[
+            "replay",
+            "--config",
+            config.to_str().unwrap(),
+            scenario.to_str().unwrap(),
+            "--connections",
+        ])
+    };
+    let output = replay(&scenario);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("\"reason\":\"runt_frame\""),
+        "{}",
+        stdout(&output)
+    );
+    // Standard input is empty here.
+    assert_eq!(
+        (
+            code(&replay(Path::new("-"))),
+            stdout(&replay(Path::new("-"))).as_str()
+        ),
+        (0, "")
+    );
+    std::fs::write(&scenario, "{\"at\": 0, \"prt\": \"wan\"}\n").unwrap();
+    let output = replay(&scenario);
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output).contains("scenario.jsonl:1: not an event"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(code(&replay(&directory.path().join("missing"))), 1);
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    assert_eq!(
+        stdout(&tidegate(&["version"])),
+        format!("tidegate {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}

@@ -1,0 +1,103 @@
+//! Reload through the API.
+
+use crate::support::{BASE, Fake};
+use tidegate::view::{Reload, Server, Service, Status};
+
+#[test]
+fn a_good_file_is_applied_and_what_it_leaves_alone_keeps_its_counters() {
+    let fake = Fake::new(BASE);
+    (1..=3).for_each(|port| fake.open(port));
+    fake.write(&BASE.replace(
+        "servers: [{ address: 10.0.0.11, port: 8080 }] }",
+        "servers: [{ address: 10.0.0.11, port: 8080 }, { address: 10.0.0.13, port: 8080 }] }",
+    ));
+    let (status, body) = fake.ask("POST", "/v1/reload");
+    assert_eq!(status, 200, "{body}");
+    let reload: Reload = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (
+            reload.epoch,
+            reload.changes.servers_added,
+            reload.changes.servers_removed
+        ),
+        (2, 2, 0)
+    );
+    assert!(reload.summary.contains("servers: 2 added"), "{}", reload.summary);
+    let services: Vec<Service> = fake.get("/v1/services");
+    assert_eq!((services[0].totals.connections, services[1].servers), (3, 2));
+    let status: Status = fake.get("/v1/status");
+    assert_eq!(
+        (status.epoch, status.reloads.succeeded, status.reloads.failed),
+        (2, 1, 0)
+    );
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_every_error_is_told() {
+    let fake = Fake::new(BASE);
+    fake.write(
+        &BASE
+            .replace("pool: web", "pool: wbe")
+            .replace("scheduler: rr", "schedulr: rr"),
+    );
+    let (status, body) = fake.ask("POST", "/v1/reload");
+    let answer: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let errors: Vec<&str> = answer["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| error.as_str().unwrap())
+        .collect();
+    assert_eq!((status, errors.len()), (422, 3), "{body}");
+    assert!(
+        errors.iter().all(|error| error.contains("gateway.yaml:")),
+        "{body}"
+    );
+    assert_eq!(
+        answer["error"].as_str().unwrap().lines().collect::<Vec<_>>(),
+        errors
+    );
+    let status: Status = fake.get("/v1/status");
+    assert_eq!((status.epoch, status.services), (1, 3));
+    assert_eq!((status.reloads.failed, status.reloads.last_succeeded), (1, false));
+}
+
+#[test]
+fn what_takes_a_restart_is_refused() {
+    let fake = Fake::new(BASE);
+    fake.write(
+        &BASE
+            .replace("name: gw1", "name: gw2")
+            .replace("net_null1", "net_null7"),
+    );
+    let (status, body) = fake.ask("POST", "/v1/reload");
+    let answer: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (status, answer["errors"].as_array().unwrap().len()),
+        (422, 2),
+        "{body}"
+    );
+}
+
+#[test]
+fn a_service_keeps_what_a_deleted_server_has_counted() {
+    let fake = Fake::new(BASE);
+    (1..=3).for_each(|port| fake.open(port));
+    let total = || fake.get::<Vec<Service>>("/v1/services")[0].totals;
+    let before = total();
+    let removed = BASE.replace(", { address: 10.0.0.12, port: 8080, weight: 2 }", "");
+    fake.write(&removed);
+    assert_eq!(fake.ask("POST", "/v1/reload").0, 200);
+    let after = total();
+    assert_eq!(
+        (after.connections, after.inbound_bytes),
+        (before.connections, before.inbound_bytes)
+    );
+    // What exists now is that of the servers that exist now.
+    assert_eq!(after.active + after.inactive, 1);
+    assert_eq!(fake.get::<Vec<Server>>("/v1/servers").len(), 3);
+    // It comes back as the one that it was.
+    fake.write(BASE);
+    assert_eq!(fake.ask("POST", "/v1/reload").0, 200);
+    assert_eq!(total(), before);
+}

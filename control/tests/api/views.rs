@@ -1,0 +1,275 @@
+//! Each listing of the API.
+
+use crate::support::{BASE, CLIENT, Fake, VIP, datagram, syn};
+use tidegate::view::{Connection, Drop, LocalPool, Neighbour, Port, Server, Service, Status, Worker};
+
+#[test]
+fn the_status_tells_what_runs() {
+    let fake = Fake::new(BASE);
+    let status: Status = fake.get("/v1/status");
+    assert_eq!((status.name.as_str(), status.epoch), ("gw1", 1));
+    assert_eq!(
+        (status.workers, status.ports, status.services, status.servers),
+        (1, 2, 3, 4)
+    );
+    assert_eq!(
+        (status.reloads.succeeded, status.reloads.last_succeeded),
+        (0, true)
+    );
+    assert_eq!(status.version, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn services_and_servers_count_their_own_traffic_even_where_they_share_a_server() {
+    let fake = Fake::new(BASE);
+    (1..=3).for_each(|port| fake.open(port));
+    fake.arrive(datagram(9, VIP));
+    let services: Vec<Service> = fake.get("/v1/services");
+    let told: Vec<_> = services
+        .iter()
+        .map(|service| {
+            (
+                service.listen.as_str(),
+                service.servers,
+                service.totals.connections,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("203.0.113.100:80/tcp", 2, 3),
+            ("203.0.113.100:80/udp", 1, 1),
+            ("203.0.113.101:80/tcp", 1, 0)
+        ]
+    );
+    let web = &services[0];
+    assert_eq!(
+        (web.name.as_str(), web.scheduler.as_str(), web.one_packet),
+        ("web", "wrr", false)
+    );
+    assert_eq!(web.local_addresses, ["dip"]);
+    assert_eq!((web.totals.inbound_packets, web.totals.inbound_bytes), (3, 120));
+    // A connection that has only seen its SYN counts as inactive, as in LVS.
+    assert_eq!(web.totals.active + web.totals.inactive, 3);
+
+    let servers: Vec<Server> = fake.get("/v1/servers?service=203.0.113.100:80/tcp");
+    let told: Vec<_> = servers
+        .iter()
+        .map(|server| {
+            (
+                server.address.octets()[3],
+                server.weight,
+                server.totals.connections,
+            )
+        })
+        .collect();
+    assert_eq!(told, [(12, 2, 2), (11, 1, 1)]);
+    assert_eq!(
+        (servers[0].mode.as_str(), servers[0].port, &servers[0].warning),
+        ("fullnat", 8080, &None)
+    );
+    assert_eq!(fake.get::<Vec<Server>>("/v1/servers?service=web"), servers);
+    assert_eq!(fake.get::<Vec<Server>>("/v1/servers").len(), 4);
+}
+
+#[test]
+fn a_name_stands_for_every_listener() {
+    let text = BASE.replace(
+        "listen: \"203.0.113.101:80/tcp\"",
+        "listen: [\"203.0.113.101:80/tcp\", \"203.0.113.101:81/tcp\"]",
+    );
+    let fake = Fake::new(&text);
+    fake.arrive(syn(1, [203, 0, 113, 101].into()));
+    assert_eq!(fake.get::<Vec<Server>>("/v1/servers?service=also").len(), 2);
+    assert_eq!(connections(&fake, "?service=also").len(), 1);
+    assert_eq!(connections(&fake, "?service=203.0.113.101:81/tcp").len(), 0);
+}
+
+#[test]
+fn a_server_at_its_threshold_carries_a_warning() {
+    let text = BASE.replace(
+        "address: 10.0.0.12, port: 8080,",
+        "address: 10.0.0.12, port: 8080, upper_threshold: 1,",
+    );
+    let fake = Fake::new(&text);
+    (1..=3).for_each(|port| fake.open(port));
+    let servers: Vec<Server> = fake.get("/v1/servers?service=203.0.113.100:80/tcp");
+    assert_eq!(servers[0].totals.connections, 1);
+    assert!(servers[0].warning.as_ref().unwrap().contains("upper threshold"));
+}
+
+fn connections(fake: &Fake, query: &str) -> Vec<Connection> {
+    let (status, lines) = fake.ask("GET", &format!("/v1/connections{query}"));
+    assert_eq!(status, 200, "{lines}");
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn connections_are_told_one_a_line_and_filtered() {
+    let fake = Fake::new(BASE);
+    (1..=6).for_each(|port| fake.open(port));
+    fake.arrive(datagram(9, VIP));
+    let all = connections(&fake, "");
+    assert_eq!(all.len(), 7);
+    let udp = all
+        .iter()
+        .find(|connection| connection.protocol == "udp")
+        .unwrap();
+    assert_eq!(udp.client.to_string(), format!("{CLIENT}:9"));
+    assert_eq!(udp.virtual_address.to_string(), "203.0.113.100:80");
+    assert_eq!(
+        (udp.server.to_string().as_str(), udp.mode.as_str(), udp.expires),
+        ("10.0.0.11:8080", "fullnat", 300)
+    );
+    assert!(udp.local.unwrap().to_string().starts_with("10.0.0.20"));
+    let count = |query: &str| connections(&fake, query).len();
+    assert_eq!(
+        (count("?limit=0"), count("?limit=2"), count("?limit=100")),
+        (0, 2, 7)
+    );
+    // A listing that ended early does not disturb the next one.
+    assert_eq!(
+        (
+            count(""),
+            count("?service=also"),
+            count("?service=203.0.113.100:80/udp")
+        ),
+        (7, 0, 1)
+    );
+    assert_eq!(
+        (
+            count("?server=10.0.0.12"),
+            count("?server=10.0.0.12:8080"),
+            count("?server=10.0.0.12:1")
+        ),
+        (4, 4, 0)
+    );
+    assert_eq!(
+        (
+            count("?client=203.0.113.50"),
+            count("?client=203.0.113.50:9&limit=5")
+        ),
+        (7, 1)
+    );
+}
+
+#[test]
+fn a_long_listing_comes_whole() {
+    let fake = Fake::new(BASE);
+    (1..=900).for_each(|port| fake.open(port));
+    let mut clients: Vec<u16> = connections(&fake, "")
+        .iter()
+        .map(|connection| connection.client.port())
+        .collect();
+    clients.sort_unstable();
+    assert_eq!(clients, (1..=900).collect::<Vec<u16>>());
+}
+
+#[test]
+fn ports_workers_neighbours_and_local_addresses() {
+    let fake = Fake::new(BASE);
+    fake.open(1);
+    let ports: Vec<Port> = fake.get("/v1/ports");
+    let wan = &ports[0];
+    assert_eq!(
+        (wan.name.as_str(), wan.device.as_str(), wan.driver.as_str()),
+        ("wan", "net_null0", "net_memory")
+    );
+    assert_eq!(
+        (wan.mac.as_str(), wan.mtu, wan.link_up),
+        ("02:00:00:00:00:00", 1500, true)
+    );
+    assert_eq!(
+        (&wan.addresses[0][..], wan.counters.received_packets),
+        ("203.0.113.2/24", 7)
+    );
+    assert_eq!((wan.worker_received, ports[0].number, ports[1].number), (1, 0, 1));
+
+    let workers: Vec<Worker> = fake.get("/v1/workers");
+    let totals = workers[0].totals;
+    assert_eq!(
+        (workers[0].number, workers[0].cpu, workers[0].unaccounted),
+        (0, 3, 0)
+    );
+    assert_eq!(
+        (totals.received, totals.opened, totals.connections, totals.epoch),
+        (1, 1, 1, 1)
+    );
+
+    let neighbours: Vec<Neighbour> = fake.get("/v1/neighbours");
+    let told: Vec<_> = neighbours
+        .iter()
+        .map(|neighbour| (&*neighbour.port, neighbour.address.octets()[3], &*neighbour.state))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("wan", 50, "static"),
+            ("lan", 11, "static"),
+            ("lan", 12, "static")
+        ]
+    );
+    assert_eq!(neighbours[1].mac.as_deref(), Some("02:00:00:00:00:11"));
+
+    let pools: Vec<LocalPool> = fake.get("/v1/local-addresses");
+    let dip = &pools[0];
+    // 2 addresses of 1000 ports, towards 2 TCP servers and a UDP one: two services share one of them.
+    assert_eq!(
+        (&*dip.name, &*dip.port, dip.ports, dip.servers),
+        ("dip", "lan", (2000, 2999), 3)
+    );
+    assert_eq!((dip.capacity, dip.used, dip.free), (6000, 1, 5999));
+    assert_eq!(dip.addresses.iter().map(|address| address.taken).sum::<u64>(), 1);
+}
+
+#[test]
+fn drops_are_told_by_reason() {
+    let fake = Fake::new(BASE);
+    fake.arrive(vec![0; 20]);
+    fake.arrive(syn(1, [203, 0, 113, 99].into()));
+    let drops: Vec<Drop> = fake.get("/v1/drops");
+    assert!(
+        drops
+            .iter()
+            .any(|drop| drop.reason == "not_for_us" && drop.total == 1 && drop.workers == [1]),
+        "{drops:?}"
+    );
+    assert!(drops.iter().all(|drop| drop.total > 0 && !drop.text.is_empty()));
+    let all: Vec<Drop> = fake.get("/v1/drops?all=true");
+    assert_eq!(all.len(), dataplane::drops::DropReason::COUNT);
+}
+
+#[test]
+fn what_cannot_be_answered_says_why() {
+    let fake = Fake::new(BASE);
+    for (method, path, status, words) in [
+        ("GET", "/v1/nothing", 404, "/v1/services"),
+        ("DELETE", "/nothing", 404, "nothing is at /nothing"),
+        ("GET", "/v1/reload", 405, "use POST"),
+        ("POST", "/v1/status", 405, "use GET"),
+        ("GET", "/v1/connections?servce=web", 400, "servce"),
+        (
+            "GET",
+            "/v1/connections?service=nosuch",
+            404,
+            "no service is named nosuch",
+        ),
+        ("GET", "/v1/connections?client=me", 400, "192.0.2.1:80"),
+        ("GET", "/v1/connections?limit=-1", 400, "limit"),
+        ("GET", "/v1/servers?service=nosuch", 404, "nosuch"),
+        ("GET", "/metrics?servers=perhaps", 400, "servers"),
+    ] {
+        let (got, body) = fake.ask(method, path);
+        let error: serde_json::Value =
+            serde_json::from_str(&body).unwrap_or_else(|_| panic!("{method} {path}: {body}"));
+        assert_eq!(got, status, "{method} {path}: {body}");
+        assert!(
+            error["error"].as_str().unwrap().contains(words),
+            "{method} {path}: {body}"
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! `tidegate bench` measures each thing that it says it does, over both indices; figures themselves are no test's
+//! business. It refuses to print when a packet was dropped, so this also runs the pipeline over real mbufs.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use std::process::Command;
+
+fn rows(arguments: &[&str]) -> Vec<serde_json::Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .arg("bench")
+        .args(["--windows", "1", "--json"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn known_connections_are_measured_over_both_indices_and_in_both_modes() {
+    let rows = rows(&["--flows", "1,500", "--no-openings"]);
+    let what: Vec<_> = rows
+        .iter()
+        .map(|row| format!("{} {} {}", row["mode"], row["table"], row["flows"]).replace('"', ""))
+        .collect();
+    let expected = [
+        "fullnat tag 1",
+        "fullnat tag 500",
+        "fullnat rte-hash 1",
+        "fullnat rte-hash 500",
+        "dr tag 500",
+    ];
+    assert_eq!(what, expected);
+    for row in &rows {
+        assert!(row["pipeline"]["best"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["mac_swap"]["best"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["floor"].is_null(), row["mode"] == "dr", "{row}");
+    }
+    let bytes = rows[0]["bytes_per_connection"].as_f64().unwrap();
+    assert!((96.0..100.0).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn connections_that_come_and_go_are_measured() {
+    let rows = rows(&["--flows", "1", "--mode", "fullnat", "--table", "tag"]);
+    let packets: Vec<_> = rows[1..]
+        .iter()
+        .map(|row| row["packets"].as_u64().unwrap())
+        .collect();
+    assert_eq!(packets, [1, 8]);
+}

@@ -1,0 +1,243 @@
+//! A small network for tests, and the snapshots that describe it: clients behind a router on `wan`, servers and
+//! local addresses on `lan`.
+
+use dataplane::flow::Mode;
+use dataplane::local::{LipPool, PortRange};
+use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, Vip, VipArp};
+use dataplane::packet::{MacAddr, PortId};
+use dataplane::scheduler::SchedulerKind;
+use dataplane::service::{
+    Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour,
+};
+use dataplane::worker::Sizes;
+use dataplane::worker::shard::ShardMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+pub(crate) const WAN: PortId = PortId(0);
+pub(crate) const LAN: PortId = PortId(1);
+pub(crate) const WAN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+pub(crate) const LAN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+pub(crate) const WAN_IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
+pub(crate) const LAN_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const ROUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+pub(crate) const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
+pub(crate) const VIP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 100);
+pub(crate) const VIP2: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 101);
+pub(crate) const LIP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 200);
+/// The port of every FULLNAT server.
+pub(crate) const SERVER_PORT: u16 = 8080;
+const SEED: u64 = 7;
+
+/// The service endpoint of the tests.
+pub(crate) const WEB: SocketAddrV4 = SocketAddrV4::new(VIP, 80);
+pub(crate) const DNS: SocketAddrV4 = SocketAddrV4::new(VIP, 53);
+
+/// Client `number`, behind the router.
+pub(crate) fn client(number: u8, port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, number), port)
+}
+
+pub(crate) fn server_ip(number: u32) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 10 + number as u8)
+}
+
+pub(crate) fn server_mac(number: u32) -> MacAddr {
+    MacAddr([2, 0, 10, 0, 0, 10 + number as u8])
+}
+
+/// Server `number`, at the slot of that number, with its FULLNAT port.
+pub(crate) fn server(number: u32, mode: Mode) -> Server {
+    Server {
+        slot: number,
+        address: server_ip(number),
+        port: if mode == Mode::Fullnat { SERVER_PORT } else { 80 },
+        weight: 1,
+        mode,
+        upper_threshold: 0,
+        lower_threshold: 0,
+    }
+}
+
+/// What the gateway is to be like. Change it, then ask for a snapshot.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) settings: Settings,
+    pub(crate) sizes: Sizes,
+    pub(crate) workers: u8,
+    pub(crate) ports: Arc<[PortSettings]>,
+    pub(crate) services: Vec<Option<Arc<Service>>>,
+    pub(crate) locals: Arc<LipPool>,
+    pub(crate) neighbours: Arc<[StaticNeighbour]>,
+    pub(crate) routes: Arc<RouteTable>,
+    pub(crate) addresses: Arc<AddressTable>,
+    pub(crate) epoch: u64,
+}
+
+impl Plan {
+    /// Ports, routes, static neighbours, four local addresses, and no service.
+    pub(crate) fn empty() -> Plan {
+        let port = |mac, own| PortSettings {
+            mac,
+            any_mac: false,
+            mtu: 1500,
+            addresses: vec![(own, 24)],
+            check_partial: true,
+        };
+        let mut plan = Plan {
+            settings: Settings::default(),
+            sizes: Sizes {
+                connections: 4096,
+                services: 16,
+                servers: 64,
+                neighbours: 128,
+                hugepages: false,
+                seed: SEED,
+            },
+            workers: 1,
+            ports: Arc::new([port(WAN_MAC, WAN_IP), port(LAN_MAC, LAN_IP)]),
+            services: Vec::new(),
+            locals: pool(4, 1024, 65535),
+            neighbours: Arc::new([]),
+            routes: Arc::new(RouteTable::default()),
+            addresses: Arc::new(AddressTable::default()),
+            epoch: 0,
+        };
+        plan.route_by(ROUTER);
+        plan.know_neighbours();
+        plan
+    }
+
+    /// One service at [`WEB`] over that many servers, the first added last, as it picks them in their order.
+    pub(crate) fn web(mode: Mode, servers: u32) -> Plan {
+        let mut plan = Plan::empty();
+        let servers = (1..=servers).map(|number| server(number, mode)).collect();
+        plan.add(WEB, Protocol::Tcp, servers);
+        plan
+    }
+
+    /// As [`Plan::web`], for UDP at [`DNS`].
+    pub(crate) fn dns(mode: Mode, servers: u32) -> Plan {
+        let mut plan = Plan::empty();
+        let servers = (1..=servers).map(|number| server(number, mode)).collect();
+        plan.add(DNS, Protocol::Udp, servers);
+        plan
+    }
+
+    /// Adds a service at the next slot; returns that.
+    pub(crate) fn add(&mut self, at: SocketAddrV4, protocol: Protocol, servers: Vec<Server>) -> usize {
+        let slot = self.services.len();
+        self.services.push(Some(Arc::new(Service {
+            slot: slot as u32,
+            key: ServiceKey {
+                address: *at.ip(),
+                port: at.port(),
+                protocol,
+            },
+            scheduler: SchedulerKind::Rr,
+            one_packet: false,
+            local_pools: vec![Arc::clone(&self.locals)],
+            servers,
+            revision: 0,
+        })));
+        slot
+    }
+
+    /// Changes the service in a slot, as an edit of its servers.
+    pub(crate) fn edit<T>(&mut self, slot: usize, change: impl FnOnce(&mut Service) -> T) {
+        let service = Arc::make_mut(self.services[slot].as_mut().unwrap());
+        service.revision += 1;
+        let _ = change(service);
+    }
+
+    /// New local addresses, for all services that there are.
+    pub(crate) fn use_locals(&mut self, locals: Arc<LipPool>) {
+        self.locals = locals;
+        for slot in 0..self.services.len() {
+            let pools = vec![Arc::clone(&self.locals)];
+            self.edit(slot, |service| service.local_pools = pools);
+        }
+    }
+
+    /// The default route.
+    pub(crate) fn route_by(&mut self, via: Ipv4Addr) {
+        let routes = [Route {
+            to: Prefix::DEFAULT,
+            via,
+        }];
+        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes).unwrap());
+    }
+
+    /// The router and the servers are static neighbours.
+    pub(crate) fn know_neighbours(&mut self) {
+        let known = |port, address, mac| StaticNeighbour { port, address, mac };
+        self.neighbours = (1..=8)
+            .map(|number| known(LAN, server_ip(number), server_mac(number)))
+            .chain([known(WAN, ROUTER, ROUTER_MAC)])
+            .collect();
+    }
+
+    /// Nobody is a static neighbour.
+    pub(crate) fn know_nobody(&mut self) {
+        self.neighbours = Arc::new([]);
+    }
+
+    /// Lets a port have another MTU.
+    pub(crate) fn set_mtu(&mut self, port: PortId, mtu: u16) {
+        let mut ports = self.ports.to_vec();
+        ports[usize::from(port.0)].mtu = mtu;
+        self.ports = ports.into();
+    }
+
+    fn connected(&self) -> Vec<Connected> {
+        [(WAN, WAN_IP), (LAN, LAN_IP)]
+            .map(|(port, own)| Connected {
+                port,
+                prefix: Prefix::around(own, 24),
+            })
+            .to_vec()
+    }
+
+    /// The next snapshot; what has not changed is shared with the one before.
+    pub(crate) fn snapshot(&mut self) -> Arc<Snapshot> {
+        self.epoch += 1;
+        let vips = self.services.iter().flatten().map(|service| Vip {
+            address: service.key.address,
+            arp: VipArp::ByPrefix,
+        });
+        let pools = self
+            .services
+            .iter()
+            .flatten()
+            .flat_map(|service| &service.local_pools);
+        let locals = pools.chain([&self.locals]).flat_map(|pool| &pool.addresses);
+        let locals: Vec<_> = locals.map(|&local| (LAN, local)).collect();
+        let own = [(WAN, WAN_IP), (LAN, LAN_IP)];
+        let vips: Vec<_> = vips.collect();
+        let addresses = AddressTable::new(&own, &vips, &locals, &self.connected()).unwrap();
+        if *self.addresses != addresses {
+            self.addresses = Arc::new(addresses);
+        }
+        let network = Network {
+            shards: ShardMap::even(self.workers),
+            addresses: Arc::clone(&self.addresses),
+            routes: Arc::clone(&self.routes),
+            neighbours: Arc::clone(&self.neighbours),
+            ports: Arc::clone(&self.ports),
+        };
+        Arc::new(Snapshot::new(
+            self.epoch,
+            self.settings.clone(),
+            network,
+            self.services.clone(),
+        ))
+    }
+}
+
+/// That many local addresses from [`LIP`] on, each with these ports.
+pub(crate) fn pool(addresses: u8, first: u16, last: u16) -> Arc<LipPool> {
+    Arc::new(LipPool {
+        addresses: (0..addresses).map(|n| Ipv4Addr::new(10, 0, 0, 200 + n)).collect(),
+        ports: PortRange::new(first, last).unwrap(),
+    })
+}

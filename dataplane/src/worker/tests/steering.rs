@@ -1,0 +1,217 @@
+//! Steering between workers: each packet is handed to the worker that owns its endpoint, and to no other.
+
+use super::frames::*;
+use super::plan::*;
+use crate::drops::DropReason;
+use crate::flow::{Mode, TagIndex};
+use crate::packet::{PortId, TestPacket};
+use crate::service::Protocol;
+use crate::time::Tick;
+use crate::worker::shard::{ShardKey, ShardMap};
+use crate::worker::{BURST, Io, Mailbox, MemoryIo, PacketBurst, Worker, WorkerStats};
+use arrayvec::ArrayVec;
+use std::collections::VecDeque;
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+const WORKERS: u8 = 3;
+
+/// Ports in memory, and rings to the other workers that hold so many packets.
+struct Fabric {
+    ports: MemoryIo,
+    handed: Vec<(u8, PortId, TestPacket)>,
+    room: usize,
+    coming: VecDeque<(PortId, TestPacket)>,
+}
+
+impl Io for Fabric {
+    type Packet = TestPacket;
+
+    fn receive(&mut self, port: PortId, burst: &mut PacketBurst<TestPacket>) {
+        self.ports.receive(port, burst);
+    }
+
+    fn transmit(&mut self, port: PortId, burst: &mut PacketBurst<TestPacket>) {
+        self.ports.transmit(port, burst);
+    }
+
+    fn allocate(&mut self) -> Option<TestPacket> {
+        self.ports.allocate()
+    }
+
+    fn hand_over(&mut self, worker: u8, port: PortId, packet: TestPacket) -> Result<(), TestPacket> {
+        if self.handed.len() == self.room {
+            return Err(packet);
+        }
+        self.handed.push((worker, port, packet));
+        Ok(())
+    }
+
+    fn take_over(&mut self, burst: &mut ArrayVec<(PortId, TestPacket), BURST>) {
+        let count = self.coming.len().min(burst.remaining_capacity());
+        burst.extend(self.coming.drain(..count));
+    }
+}
+
+/// Who handed a packet over, and to whom.
+type HandOver = (u8, u8);
+
+/// The workers of one gateway, their packets carried from ring to ring by hand.
+struct Team {
+    workers: Vec<Worker<Fabric, TagIndex>>,
+    stats: Vec<Arc<WorkerStats>>,
+    key: ShardKey,
+    shards: ShardMap,
+}
+
+impl Team {
+    fn new(room: usize) -> Team {
+        let mut plan = Plan::web(Mode::Fullnat, 2);
+        plan.add(
+            DNS,
+            Protocol::Udp,
+            vec![server(3, Mode::Fullnat), server(4, Mode::Dr)],
+        );
+        plan.workers = WORKERS;
+        let snapshot = plan.snapshot();
+        let stats: Vec<_> = (0..WORKERS).map(|_| Arc::new(WorkerStats::new(2, 64))).collect();
+        let worker = |(number, stats): (u8, &Arc<WorkerStats>)| {
+            let io = Fabric {
+                ports: MemoryIo::new(2),
+                handed: Vec::new(),
+                room,
+                coming: VecDeque::new(),
+            };
+            let index = TagIndex::new(8192, false).unwrap();
+            let (snapshot, mailbox) = (Arc::clone(&snapshot), Arc::new(Mailbox::default()));
+            Worker::new(
+                number,
+                io,
+                index,
+                plan.sizes,
+                snapshot,
+                Arc::clone(stats),
+                mailbox,
+            )
+            .unwrap()
+        };
+        Team {
+            workers: (0..WORKERS).zip(&stats).map(worker).collect(),
+            stats,
+            key: ShardKey::from_seed(plan.sizes.seed),
+            shards: ShardMap::even(WORKERS),
+        }
+    }
+
+    fn owner(&self, of: SocketAddrV4) -> u8 {
+        self.shards.owner(self.key.shard(*of.ip(), of.port()))
+    }
+
+    /// Lets a packet arrive at that worker's queue; all turn until it is through. Who handed it to whom, and what
+    /// was sent, by whom.
+    fn deliver(&mut self, at: u8, port: PortId, packet: &Sent) -> (Vec<HandOver>, Vec<(u8, Seen)>) {
+        let mac = if port == WAN { WAN_MAC } else { LAN_MAC };
+        self.workers[usize::from(at)]
+            .io_mut()
+            .ports
+            .arrive(port, &packet.frame(mac));
+        let (mut handed, mut sent) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            for number in 0..WORKERS {
+                let worker = &mut self.workers[usize::from(number)];
+                worker.turn(Tick(0));
+                let frames = worker.io_mut().ports.take_sent();
+                let read = frames
+                    .into_iter()
+                    .map(|(port, frame)| (number, Seen::read(port.0, &frame)));
+                sent.extend(read.filter(|(_, seen)| seen.protocol != 0));
+                for (to, port, packet) in std::mem::take(&mut worker.io_mut().handed) {
+                    handed.push((number, to));
+                    self.workers[usize::from(to)]
+                        .io_mut()
+                        .coming
+                        .push_back((port, packet));
+                }
+            }
+        }
+        assert!(self.stats.iter().all(|stats| stats.conserves()));
+        (handed, sent)
+    }
+}
+
+/// Whatever queue a packet arrives at, the owner of its client gets it, and both directions have one owner.
+#[test]
+fn packets_reach_their_owner_from_every_queue() {
+    let mut team = Team::new(usize::MAX);
+    let mut owned = [0; WORKERS as usize];
+    for n in 0..120 {
+        let from = client((n % 7) as u8, 1024 + 37 * n);
+        let (to, protocol) = if n % 3 == 0 { (DNS, UDP) } else { (WEB, TCP) };
+        let packet = Sent {
+            protocol,
+            ..Sent::tcp(from, to, SYN)
+        };
+        let owner = team.owner(from);
+        owned[usize::from(owner)] += 1;
+        let mut local = None;
+        for at in 0..WORKERS {
+            let (handed, sent) = team.deliver(at, WAN, &packet);
+            let expected = if at == owner { vec![] } else { vec![(at, owner)] };
+            assert_eq!(handed, expected, "to the owner, and only if that is another");
+            assert_eq!((sent.len(), sent[0].0), (1, owner));
+            let seen = &sent[0].1;
+            assert_eq!(
+                *local.get_or_insert((seen.from, seen.to)),
+                (seen.from, seen.to),
+                "one connection"
+            );
+        }
+        let Some((local, server)) = local.filter(|(local, _)| *local != from) else {
+            continue;
+        };
+        assert_eq!(
+            team.owner(local),
+            owner,
+            "the local port is in the client's shard"
+        );
+        for at in 0..WORKERS {
+            let reply = Sent {
+                protocol,
+                ..Sent::tcp(server, local, SYN | ACK)
+            };
+            let (handed, sent) = team.deliver(at, LAN, &reply);
+            assert_eq!(handed, if at == owner { vec![] } else { vec![(at, owner)] });
+            assert_eq!((sent[0].0, sent[0].1.from, sent[0].1.to), (owner, to, from));
+        }
+    }
+    assert!(owned.iter().all(|count| *count > 20), "{owned:?}");
+    let opened: Vec<_> = team.stats.iter().map(|stats| stats.opened.get()).collect();
+    assert_eq!(opened, owned);
+    let total = |count: fn(&WorkerStats) -> u64| team.stats.iter().map(|stats| count(stats)).sum::<u64>();
+    assert_eq!(
+        total(|stats| stats.handed_over.get()),
+        total(|stats| stats.taken_over.get())
+    );
+}
+
+#[test]
+fn a_full_ring_is_a_counted_drop() {
+    let mut team = Team::new(0);
+    let from = client(1, 1024);
+    let owner = team.owner(from);
+    for at in 0..WORKERS {
+        let (handed, sent) = team.deliver(at, WAN, &Sent::tcp(from, WEB, SYN));
+        assert_eq!((handed.len(), sent.len()), (0, usize::from(at == owner)));
+        let dropped = team.stats[usize::from(at)].drops[DropReason::SteerFull as usize].get();
+        assert_eq!(dropped, u64::from(at != owner));
+    }
+}
+
+#[test]
+fn what_belongs_to_no_connection_is_answered_where_it_arrives() {
+    let mut team = Team::new(usize::MAX);
+    for at in 0..WORKERS {
+        let (handed, sent) = team.deliver(at, WAN, &Sent::echo(*client(1, 0).ip(), VIP, b"ping"));
+        assert_eq!((handed.len(), sent.len(), sent[0].0), (0, 1, at));
+    }
+}
