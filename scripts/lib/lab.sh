@@ -10,6 +10,13 @@ at() { # at HOST COMMAND...
     ip netns exec "$(namespace "$host")" "$@"
 }
 
+# beside HOST LOG COMMAND...: the same in the background, holding none of our files. $! is the command's own id.
+beside() {
+    local host=$1 log=$2
+    shift 2
+    ip netns exec "$(namespace "$host")" "$@" </dev/null >"$log" 2>&1 &
+}
+
 # link HOST INTERFACE HOST INTERFACE: a cable. The kernel leaves checksums and segmentation to a NIC, which here is
 # none: net_af_packet would see half-made checksums and frames larger than the MTU. So all of that is switched off.
 link() {
@@ -73,7 +80,7 @@ http {
     server { listen 8080; listen 80; root $root/pages; }
 }
 CONF
-        at "server$server" nginx -p "$root" -c "$root/nginx.conf" -e "$root/error.log"
+        at "server$server" nginx -p "$root" -c "$root/nginx.conf" -e "$root/error.log" </dev/null >"$root/nginx.log" 2>&1
     done
 }
 
