@@ -24,7 +24,6 @@ fn csum_10_half_checksums_are_counted() {
 }
 
 #[test]
-#[ignore = "the gateway does not look at its peers yet"]
 fn csum_10_a_peer_that_offloads_is_named_at_start() {
     let lab = Lab::new();
     lab.client().run("ethtool -K wan0 tx on");
