@@ -28,7 +28,7 @@ use crate::model::Model;
 use anyhow::{Context, Result, bail};
 use cleaner::Cleaner;
 use dataplane::flow::TagIndex;
-use dataplane::worker::{Mailbox, Sizes, Worker, WorkerStats};
+use dataplane::worker::{Mailbox, Worker, WorkerStats};
 use devices::{OpenPort, Watched};
 use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
 use io::DpdkIo;
@@ -137,14 +137,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
 
     let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
     let mailbox = Arc::new(Mailbox::default());
-    let sizes = Sizes {
-        connections: limits.connections,
-        services: limits.services,
-        servers: limits.servers,
-        neighbours: limits.neighbours,
-        hugepages: eal.has_hugepages(),
-        seed: seed(&config)?,
-    };
+    let sizes = limits.sizes(eal.has_hugepages(), seed(&config)?);
     let snapshot = Arc::new(model.snapshot());
     let build = {
         let (stats, mailbox) = (Arc::clone(&stats), Arc::clone(&mailbox));
