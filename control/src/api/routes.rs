@@ -188,3 +188,30 @@ async fn scrape(State(gateway): Shared, options: Asked<metrics::Options>) -> Res
     let text = blocking(gateway, move |gateway| metrics::render(gateway, options)).await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
+
+#[cfg(test)]
+mod tests {
+    /// What is served and what is written down are the same paths.
+    #[test]
+    fn every_path_is_documented_and_nothing_else_is() {
+        let paths = |text: &str, before: &str, after: char| -> Vec<String> {
+            let parts = text.split(before).skip(1);
+            parts
+                .filter_map(|part| part.split(after).next())
+                .map(str::to_owned)
+                .collect()
+        };
+        let source = include_str!("routes.rs")
+            .split("fn metrics(")
+            .next()
+            .unwrap_or_default();
+        let mut served = paths(source, ".route(\"", '"');
+        let document = include_str!("../../../docs/api.md");
+        let mut written = paths(document, "| `GET ", '`');
+        written.extend(paths(document, "| `POST ", '`'));
+        served.sort();
+        written.sort();
+        assert!(served.len() > 5);
+        assert_eq!(served, written);
+    }
+}

@@ -28,7 +28,7 @@ use crate::model::Model;
 use anyhow::{Context, Result, bail};
 use cleaner::Cleaner;
 use dataplane::flow::TagIndex;
-use dataplane::worker::{Mailbox, Sizes, Worker, WorkerStats};
+use dataplane::worker::{Mailbox, Worker, WorkerStats};
 use devices::{OpenPort, Watched};
 use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
 use io::DpdkIo;
@@ -137,14 +137,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
 
     let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
     let mailbox = Arc::new(Mailbox::default());
-    let sizes = Sizes {
-        connections: limits.connections,
-        services: limits.services,
-        servers: limits.servers,
-        neighbours: limits.neighbours,
-        hugepages: eal.has_hugepages(),
-        seed: seed(&config)?,
-    };
+    let sizes = limits.sizes(eal.has_hugepages(), seed(&config)?);
     let snapshot = Arc::new(model.snapshot());
     let build = {
         let (stats, mailbox) = (Arc::clone(&stats), Arc::clone(&mailbox));
@@ -213,26 +206,46 @@ fn cleaner(options: &EalOptions, config: &Config) -> Option<Cleaner> {
 
 /// The CPU of the one worker that there is yet.
 fn worker_cpu(config: &Config) -> Result<u16> {
-    let may = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
-    let usable: Vec<u16> = (0..nix::sched::CpuSet::count())
-        .filter(|&cpu| may.is_set(cpu).unwrap_or(false))
-        .map(|cpu| cpu as u16)
-        .collect();
+    let usable = usable_cpus()?;
     match &config.node.workers {
         // The last one: the first ones are busy with everything else.
         Workers::Auto => Ok(usable.last().copied().unwrap_or(0)),
         Workers::Cpus(cpus) => match cpus[..] {
-            [cpu] if usable.contains(&cpu) => Ok(cpu),
-            [cpu] => bail!(
-                "{}.workers: there is no CPU {cpu} that this process may use; write one of {usable:?}",
-                place(config)
-            ),
+            [cpu] => usable_cpu(config, "workers", cpu, &usable),
             _ => bail!(
                 "{}.workers: several workers are not supported yet; write one CPU, such as [1]",
                 place(config)
             ),
         },
     }
+}
+
+/// The CPU of everything else, where one is named.
+fn control_cpu(config: &Config) -> Result<Option<u16>> {
+    let usable = usable_cpus()?;
+    let named = config.node.control_cpu;
+    named
+        .map(|cpu| usable_cpu(config, "control_cpu", cpu, &usable))
+        .transpose()
+}
+
+fn usable_cpus() -> Result<Vec<u16>> {
+    let may = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
+    let cpus = 0..nix::sched::CpuSet::count();
+    Ok(cpus
+        .filter(|&cpu| may.is_set(cpu).unwrap_or(false))
+        .map(|cpu| cpu as u16)
+        .collect())
+}
+
+fn usable_cpu(config: &Config, key: &str, cpu: u16, usable: &[u16]) -> Result<u16> {
+    if usable.contains(&cpu) {
+        return Ok(cpu);
+    }
+    bail!(
+        "{}.{key}: there is no CPU {cpu} that this process may use; write one of {usable:?}",
+        place(config)
+    )
 }
 
 fn seed(config: &Config) -> Result<u64> {

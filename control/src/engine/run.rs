@@ -1,7 +1,8 @@
 //! The life of the process around the running gateway: API, signals, another user, orderly end.
 
+use super::thread::pin;
 use super::watch::Watch;
-use super::{Running, start};
+use super::{Running, control_cpu, start};
 use crate::api;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow};
@@ -24,9 +25,11 @@ pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
     // Its errors quote their causes themselves.
     let refused = |error| anyhow!("{}: {error}", config.file);
     let server = api::Server::bind(&config.api, &config.metrics).map_err(refused)?;
+    let control = control_cpu(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")
+        .on_thread_start(move || stay_on(control))
         .enable_all()
         .build()
         .context("no threads for the API")?;
@@ -35,6 +38,8 @@ pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
     let early = runtime.block_on(async { signal(SignalKind::hangup()) });
 
     let running = start(path, config)?;
+    // Not before: DPDK and the worker look at what this thread may use.
+    stay_on(control);
     let outcome = running.become_user().and_then(|()| {
         tracing::info!("the gateway runs");
         runtime.block_on(serve(&running, server, stop))
@@ -43,6 +48,14 @@ pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
     runtime.shutdown_timeout(LAST_WORDS);
     running.stop();
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Binds a thread of the control side to its CPU, where one is named. It is known to be usable, and a thread that
+/// runs elsewhere does no harm.
+fn stay_on(cpu: Option<u16>) {
+    if let Some(Err(error)) = cpu.map(pin) {
+        tracing::warn!("node.control_cpu: {error:#}");
+    }
 }
 
 /// Serves the API until a signal comes, or a worker dies.

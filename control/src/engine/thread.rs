@@ -71,16 +71,15 @@ fn prepare<X: FlowIndex>(
 }
 
 /// Binds the calling thread to one CPU.
-fn pin(cpu: u16) -> Result<()> {
+///
+/// # Errors
+/// The kernel refuses: there is no such CPU, or this process may not use it.
+pub(super) fn pin(cpu: u16) -> Result<()> {
     let mut set = nix::sched::CpuSet::new();
     let known = set.set(usize::from(cpu));
     known
         .and_then(|()| nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set))
-        .with_context(|| {
-            format!(
-                "worker CPU {cpu} cannot be used; node.workers must name CPUs of this machine (see nproc)"
-            )
-        })
+        .with_context(|| format!("CPU {cpu} cannot be used; name a CPU of this machine (see nproc)"))
 }
 
 fn turn_until<X: FlowIndex>(worker: &mut Worker<DpdkIo, X>, stop: &AtomicBool, idle: Idle, eal: &Eal) {

@@ -14,7 +14,7 @@ use dataplane::flow::{Connection, TagIndex};
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::service::PortSettings;
 use dataplane::time::{TICKS_PER_SECOND, Tick};
-use dataplane::worker::{Listing, Mailbox, MemoryIo, Order, ServerStats, Sizes, Worker, WorkerStats};
+use dataplane::worker::{Listing, Mailbox, MemoryIo, Order, ServerStats, Worker, WorkerStats};
 use std::sync::Arc;
 
 /// The hash seed of every replay: equal scenarios give equal answers.
@@ -73,14 +73,7 @@ impl Replay {
         model.apply_file(config)?;
         let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
         let mailbox = Arc::new(Mailbox::default());
-        let sizes = Sizes {
-            connections: limits.connections,
-            services: limits.services,
-            servers: limits.servers,
-            neighbours: limits.neighbours,
-            hugepages: false,
-            seed: config.node.seed.unwrap_or(SEED),
-        };
+        let sizes = limits.sizes(false, config.node.seed.unwrap_or(SEED));
         let index = TagIndex::new(2 * limits.connections as usize, false)?;
         let worker = Worker::new(
             0,

@@ -2,7 +2,7 @@
 //! each command, and the connection table where it is asked for.
 
 use super::{Outcome, Replay};
-use dataplane::flow::Connection;
+use crate::view;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};
@@ -74,7 +74,8 @@ pub fn run<R: BufRead>(
             writeln!(out, "{answer}")?;
         }
         if scenario.connections {
-            let table: Vec<Value> = replay.connections().iter().map(connection).collect();
+            let table: Vec<view::Connection> =
+                replay.connections().iter().map(view::Connection::from).collect();
             writeln!(out, "{}", json!({"at": replay.now(), "connections": table}))?;
         }
     }
@@ -130,16 +131,6 @@ fn answer(replay: &Replay, at: f64, outcome: Outcome) -> Value {
         }
         Outcome::Dropped(reason) => json!({"at": at, "reason": reason.label()}),
     }
-}
-
-fn connection(connection: &Connection) -> Value {
-    json!({
-        "version": Connection::VERSION,
-        "protocol": connection.protocol_name().to_ascii_lowercase(),
-        "client": connection.client, "virtual": connection.virtual_address,
-        "server": connection.server, "local": connection.local,
-        "mode": connection.mode.name(), "state": connection.state, "expires": connection.remaining,
-    })
 }
 
 fn port_number(replay: &Replay, name: &str) -> Result<usize, String> {

@@ -4,7 +4,7 @@ use dataplane::flow::TagIndex;
 use dataplane::packet::{MacAddr, PortId, checksum};
 use dataplane::service::PortSettings;
 use dataplane::time::Tick;
-use dataplane::worker::{Mailbox, MemoryIo, Sizes, Worker, WorkerStats};
+use dataplane::worker::{Mailbox, MemoryIo, Worker, WorkerStats};
 use serde::de::DeserializeOwned;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -234,14 +234,7 @@ fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>
     model.apply_file(&config).unwrap();
     let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
     let mailbox = Arc::new(Mailbox::default());
-    let sizes = Sizes {
-        connections: limits.connections,
-        services: limits.services,
-        servers: limits.servers,
-        neighbours: limits.neighbours,
-        hugepages: false,
-        seed: 1,
-    };
+    let sizes = limits.sizes(false, 1);
     let index = TagIndex::new(2 * limits.connections as usize, false).unwrap();
     let (snapshot, io) = (Arc::new(model.snapshot()), MemoryIo::new(config.ports.len()));
     let mut worker = Worker::new(

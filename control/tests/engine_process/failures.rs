@@ -25,6 +25,11 @@ fn keys_of_node_name_what_the_machine_lacks() {
         "{text}"
     );
     assert!(text.contains("write one of [0"), "{text}");
+    let text = with("control_cpu: 1023");
+    assert!(
+        text.starts_with("2:3: node.control_cpu: there is no CPU 1023"),
+        "{text}"
+    );
     let text = with("mbufs: 1000000");
     assert!(
         text.starts_with("2:3: node.mbufs: no memory for 1000000 packet buffers; lower it"),

@@ -9,6 +9,7 @@
 )]
 
 mod captures;
+mod cpus;
 mod devices;
 mod end;
 mod failures;

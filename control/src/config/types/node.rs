@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use dataplane::worker::Sizes;
+
 use crate::config::Place;
 
 /// The `node` section.
@@ -80,6 +82,21 @@ pub struct Limits {
     pub servers: u32,
     /// Neighbours, at most 65,534.
     pub neighbours: u16,
+}
+
+impl Limits {
+    /// The sizes of a worker's tables.
+    #[must_use]
+    pub fn sizes(&self, hugepages: bool, seed: u64) -> Sizes {
+        Sizes {
+            connections: self.connections,
+            services: self.services,
+            servers: self.servers,
+            neighbours: self.neighbours,
+            hugepages,
+            seed,
+        }
+    }
 }
 
 impl Default for Limits {
