@@ -6,8 +6,8 @@ use super::{Host, Lab, Process};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The frames that are kept: enough for tens of thousands of requests, and for tshark to read in seconds.
-const FRAMES: u32 = 200_000;
+/// The frames that are kept: enough for thousands of requests, and for tshark to read in seconds.
+const FRAMES: u32 = 50_000;
 
 /// A sum of zero as the kernels at both ends write it in software; every receiver takes it, tshark does not. Only
 /// in packets that they sent themselves: what FULLNAT rewrites has another source, and no such excuse.
@@ -74,7 +74,7 @@ impl Captured {
         let bad = format!("({bad}) && !({KERNELS_ZERO})");
         let frames = self.frames(&bad);
         if !frames.is_empty() {
-            let bytes = self.tshark(&["-x", "-V", "-c", "200000", "-Y", &bad]);
+            let bytes = self.tshark(&["-x", "-V", "-Y", &bad]);
             let first: Vec<&str> = bytes.lines().take(120).collect();
             panic!(
                 "{} bad checksums in {:?}, the first:\n{}",
