@@ -7,7 +7,7 @@ use crate::errno_text;
 /// Why a port does not work.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PortError {
-    /// Another [`Port`] has the device.
+    /// Another [`Port`](super::Port) has the device.
     #[error("device {device} is in use by another port: name each device once")]
     InUse {
         /// The device.
