@@ -4,21 +4,11 @@
 
 use crate::flow::{Direction, Flags, Record};
 use crate::packet::checksum::Delta;
-use crate::packet::{FlowKey, Headers, ipv4, tcp};
+use crate::packet::{FlowKey, Headers, ipv4, rewrite, tcp, udp};
 
+/// TTL and protocol, and the addresses, in the IPv4 header.
 const TTL: usize = 8;
-const IP_CHECKSUM: usize = 10;
 const ADDRESSES: usize = 12;
-const TCP_CHECKSUM: usize = 16;
-const UDP_CHECKSUM: usize = 6;
-
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-}
 
 /// Rewrites a packet of the connection for its way on: addresses, ports, TTL (RFC 1812 5.3.1), sequence numbers,
 /// both checksums. `headers` are those that the packet came with.
@@ -28,10 +18,7 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, record: &mut Record, directi
         Direction::Inbound => record.outbound.reversed(),
         Direction::Outbound => record.inbound.reversed(),
     };
-    let Some(packet) = frame.get_mut(usize::from(headers.l3)..usize::from(headers.end)) else {
-        return;
-    };
-    let Some((ip, segment)) = packet.split_at_mut_checked(usize::from(headers.l4 - headers.l3)) else {
+    let Some((ip, segment)) = rewrite::split(frame, headers) else {
         return;
     };
     let sequence = match headers.protocol {
@@ -53,21 +40,16 @@ fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to: &FlowKey,
     ip[ADDRESSES..ADDRESSES + 4].copy_from_slice(&source.to_ne_bytes());
     ip[ADDRESSES + 4..ADDRESSES + 8].copy_from_slice(&destination.to_ne_bytes());
     // TTL and protocol as one word: read once, since a load of both right after a store of one has to wait.
-    let old_ttl = word(ip, TTL);
+    let old_ttl = u16::from_be_bytes([ip[TTL], ip[TTL + 1]]);
     let ttl = old_ttl.wrapping_sub(1 << 8);
-    put(ip, TTL, ttl);
-    let header = addresses.word(old_ttl, ttl);
-    put(ip, IP_CHECKSUM, header.apply(word(ip, IP_CHECKSUM)));
+    ip[TTL..TTL + 2].copy_from_slice(&ttl.to_be_bytes());
+    ipv4::apply(ip, addresses.word(old_ttl, ttl));
 
     segment[..4].copy_from_slice(&ports.to_ne_bytes());
     let delta = addresses.double_word(old_ports, u32::from_be(ports)).and(more);
     match headers.protocol {
-        ipv4::TCP => put(segment, TCP_CHECKSUM, delta.apply(word(segment, TCP_CHECKSUM))),
-        _ => put(
-            segment,
-            UDP_CHECKSUM,
-            delta.apply_udp(word(segment, UDP_CHECKSUM)),
-        ),
+        ipv4::TCP => tcp::apply(segment, delta),
+        _ => udp::apply(segment, delta),
     }
 }
 
