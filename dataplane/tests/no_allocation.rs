@@ -4,10 +4,16 @@
 // A whole program of tests.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[allow(dead_code, reason = "shared with the worker's own tests, which use more of it")]
+#[allow(
+    dead_code,
+    reason = "shared with the worker's own tests, which use more of it"
+)]
 #[path = "../src/worker/tests/frames.rs"]
 mod frames;
-#[allow(dead_code, reason = "shared with the worker's own tests, which use more of it")]
+#[allow(
+    dead_code,
+    reason = "shared with the worker's own tests, which use more of it"
+)]
 #[path = "../src/worker/tests/plan.rs"]
 mod plan;
 
