@@ -3,7 +3,7 @@
 use crate::gateway::Gateway;
 use std::io;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for SIGTERM or SIGINT.
 ///
@@ -19,18 +19,14 @@ pub async fn stop() -> io::Result<()> {
     Ok(())
 }
 
-/// Reloads at each SIGHUP, and logs how that went. Ends only by being dropped.
-///
-/// # Errors
-/// The system refuses to tell of signals.
-pub async fn reload_on_hangup(gateway: Arc<Gateway>) -> io::Result<()> {
-    let mut hangup = signal(SignalKind::hangup())?;
-    while hangup.recv().await.is_some() {
+/// Reloads at each SIGHUP that `hangups` tells of, also one that came before this was called, and logs how that went.
+/// Ends only by being dropped.
+pub async fn reload_on_hangup(gateway: Arc<Gateway>, mut hangups: Signal) {
+    while hangups.recv().await.is_some() {
         let gateway = Arc::clone(&gateway);
         // A reload waits for workers.
         let _ = tokio::task::spawn_blocking(move || reload(&gateway)).await;
     }
-    Ok(())
 }
 
 /// Reloads, and logs how that went.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How often the running gateway is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -35,16 +35,16 @@ pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
         .context("no threads for the API")?;
     // From here on signals wait for us: one that came during the start would end us halfway.
     let stop = runtime.spawn(api::stop());
-    let early = runtime.block_on(async { signal(SignalKind::hangup()) });
+    let hangups = runtime.block_on(async { signal(SignalKind::hangup()) });
+    let hangups = hangups.context("the system does not tell of SIGHUP")?;
 
     let running = start(path, config)?;
     // Not before: DPDK and the worker look at what this thread may use.
     stay_on(control);
     let outcome = running.become_user().and_then(|()| {
         tracing::info!("the gateway runs");
-        runtime.block_on(serve(&running, server, stop))
+        runtime.block_on(serve(&running, server, stop, hangups))
     });
-    drop(early);
     runtime.shutdown_timeout(LAST_WORDS);
     running.stop();
     outcome.map(|()| ExitCode::SUCCESS)
@@ -63,8 +63,9 @@ async fn serve(
     running: &Running,
     server: api::Server,
     stop: tokio::task::JoinHandle<std::io::Result<()>>,
+    hangups: Signal,
 ) -> Result<()> {
-    let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway)));
+    let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway), hangups));
     let mut outcome = Ok(());
     let end = async {
         tokio::select! {
