@@ -33,6 +33,7 @@ fn model(config: &Config) -> Model {
     let port = PortSettings {
         mac: MacAddr([2, 0, 0, 0, 0, 1]),
         any_mac: false,
+        vlan: None,
         mtu: 1500,
         addresses: Vec::new(),
         check_partial: false,

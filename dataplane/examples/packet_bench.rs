@@ -79,6 +79,7 @@ fn main() {
                 mac: MacAddr([2, 0, 0, 0, 0, 1]),
                 any_mac: false,
                 check_partial,
+                ..PortRules::default()
             };
             let mut burst: Vec<_> = (0..BURST)
                 .map(|n| frame(protocols[(n * 7 / 3) % 2], n as u8))

@@ -149,6 +149,10 @@ impl Io for Ports {
         Pooled::new(&self.pool, &[])
     }
 
+    fn allocate_large(&mut self) -> Option<Pooled> {
+        None
+    }
+
     fn hand_over(&mut self, _worker: u8, _port: PortId, packet: Pooled) -> Result<(), Pooled> {
         Err(packet)
     }

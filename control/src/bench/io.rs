@@ -178,6 +178,10 @@ impl Io for Generator {
         self.pool.alloc().map(Frame::from)
     }
 
+    fn allocate_large(&mut self) -> Option<Frame> {
+        None
+    }
+
     fn hand_over(&mut self, _worker: u8, _port: PortId, packet: Frame) -> Result<(), Frame> {
         Err(packet)
     }

@@ -87,6 +87,7 @@ fn snapshot(mode: Mode, connections: u32) -> Result<Snapshot> {
     let port = |mac| PortSettings {
         mac,
         any_mac: false,
+        vlan: None,
         mtu: 1500,
         addresses: Vec::new(),
         check_partial: false,

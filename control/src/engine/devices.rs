@@ -6,6 +6,7 @@ use crate::gateway::{PortCounters, PortDevice};
 use anyhow::{Context, Result, bail};
 use dataplane::packet::MacAddr;
 use dataplane::service::PortSettings;
+use dataplane::worker::LARGE;
 use dpdk::{Eal, Mempool, Port, PortOptions};
 use nix::errno::Errno;
 use parking_lot::Mutex;
@@ -56,6 +57,24 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
     })
 }
 
+/// Buffers to put fragments together in, of each worker.
+const LARGE_BUFFERS: u32 = 256;
+
+/// The pool of buffers for packets that are put together from fragments.
+///
+/// # Errors
+/// Too little memory, with what to do.
+pub(super) fn large_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
+    let room = LARGE as u16 + Mempool::HEADROOM;
+    let count = workers * LARGE_BUFFERS;
+    Mempool::new(eal, "fragments", count, 0, room, None).with_context(|| {
+        format!(
+            "{}:{}: no memory for {count} buffers of 64 kB to put fragments together in; raise node.memory or node.hugepages",
+            config.file, config.node.place
+        )
+    })
+}
+
 /// Opens one port of the configuration.
 ///
 /// # Errors
@@ -94,6 +113,7 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
             mac
         },
         any_mac: mac == MacAddr::default(),
+        vlan: None,
         mtu: device.mtu().unwrap_or(port.mtu).min(port.mtu),
         addresses: port
             .addresses

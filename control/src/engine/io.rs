@@ -61,14 +61,15 @@ fn status(checksum: Checksum) -> ChecksumStatus {
 pub(super) struct DpdkIo {
     queues: Vec<(RxQueue, TxQueue)>,
     pool: Mempool,
+    large: Mempool,
 }
 
 impl DpdkIo {
     /// Over the worker's queue pair of each port, in the order of port numbers; `pool` is where packets that the
-    /// gateway makes come from.
+    /// gateway makes come from, `large` those that it puts together from fragments.
     #[must_use]
-    pub(super) fn new(queues: Vec<(RxQueue, TxQueue)>, pool: Mempool) -> DpdkIo {
-        DpdkIo { queues, pool }
+    pub(super) fn new(queues: Vec<(RxQueue, TxQueue)>, pool: Mempool, large: Mempool) -> DpdkIo {
+        DpdkIo { queues, pool, large }
     }
 }
 
@@ -97,6 +98,10 @@ impl Io for DpdkIo {
 
     fn allocate(&mut self) -> Option<Frame> {
         self.pool.alloc().map(Frame)
+    }
+
+    fn allocate_large(&mut self) -> Option<Frame> {
+        self.large.alloc().map(Frame)
     }
 
     /// There is one worker yet: nobody to hand anything to.

@@ -114,6 +114,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
         "DPDK runs"
     );
     let pool = devices::packet_pool(&eal, &config, 1)?;
+    let large = devices::large_pool(&eal, &config, 1)?;
     let mut ports = Vec::new();
     for port in &config.ports {
         ports.push(devices::open(&eal, port, &pool, &config.file)?);
@@ -145,7 +146,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
             let index = TagIndex::new(2 * limits.connections as usize, sizes.hugepages)?;
             let mut worker = Worker::new(
                 0,
-                DpdkIo::new(queues, pool),
+                DpdkIo::new(queues, pool, large),
                 index,
                 sizes,
                 snapshot,

@@ -5,7 +5,7 @@ use crate::ipvsadm::{self, Command, Endpoint, Forwarding, Refusal, ServiceId};
 use dataplane::flow::Mode;
 use dataplane::local::LipPool;
 use dataplane::scheduler::SchedulerKind;
-use dataplane::service::{Protocol, Server, ServiceKey};
+use dataplane::service::{Protocol, Server, ServiceKey, Tunnel};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -183,6 +183,7 @@ impl Model {
             port: server.endpoint.port,
             weight: server.weight,
             mode,
+            tunnel: Tunnel::default(),
             upper_threshold: server.upper_threshold,
             lower_threshold: server.lower_threshold,
         })

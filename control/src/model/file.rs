@@ -6,7 +6,7 @@ use crate::config::{self, Config};
 use dataplane::local::{LipPool, PortRange};
 use dataplane::neighbour::{Connected, Prefix, Route, RouteTable};
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::service::{Server, ServiceKey, StaticNeighbour};
+use dataplane::service::{Server, ServiceKey, StaticNeighbour, Tunnel};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -245,6 +245,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
         port: server.port_for(listener),
         weight: server.weight,
         mode: service.mode_of(server),
+        tunnel: Tunnel::default(),
         upper_threshold: server.upper_threshold,
         lower_threshold: server.lower_threshold,
     }

@@ -110,6 +110,7 @@ impl Model {
                 routes: Arc::new(RouteTable::default()),
                 neighbours: Arc::new([]),
                 ports: ports.into(),
+                vips: Arc::default(),
             },
             epoch: 0,
         }
@@ -208,6 +209,9 @@ impl Model {
             key: spec.key,
             scheduler: spec.scheduler,
             one_packet: spec.one_packet,
+            translate_replies: false,
+            hairpin_snat: false,
+            mss_clamp: 0,
             local_pools: spec.local_pools,
             servers: Vec::new(),
             revision: 0,

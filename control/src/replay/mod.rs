@@ -245,6 +245,7 @@ fn ports(config: &Config) -> Vec<PortSettings> {
                 .mac
                 .map_or(MacAddr([0x02, 0x74, 0x67, 0, 0, number as u8]), MacAddr),
             any_mac: false,
+            vlan: None,
             mtu: port.mtu,
             addresses: port
                 .addresses

@@ -222,6 +222,7 @@ fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>
         .map(|(number, port)| PortSettings {
             mac: MacAddr([2, 0, 0, 0, 0, number as u8]),
             any_mac: false,
+            vlan: None,
             mtu: port.mtu,
             addresses: port
                 .addresses

@@ -54,6 +54,16 @@ impl TestPacket {
     const HEADROOM: usize = 128;
     const CAPACITY: usize = 9728;
 
+    /// An empty packet with as much room as a datagram needs that is put together from fragments.
+    #[must_use]
+    pub fn large() -> TestPacket {
+        TestPacket {
+            room: vec![0; usize::from(u16::MAX)],
+            start: Self::HEADROOM,
+            end: Self::HEADROOM,
+        }
+    }
+
     /// A packet that holds a copy of `frame`, which starts with the Ethernet header. Frames beyond 9,600 bytes
     /// are cut, as a device would.
     #[must_use]

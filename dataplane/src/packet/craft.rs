@@ -117,12 +117,12 @@ pub fn tcp_reset<P: Packet>(out: &mut P, frame: &[u8], headers: &Headers) -> boo
         .unwrap_or(&[]);
     let answerable = headers.protocol == ipv4::TCP
         && segment.len() >= tcp::HEADER_LEN
-        && headers.tcp_flags & tcp::RST == 0
+        && headers.l4_flags & tcp::RST == 0
         && ipv4::can_send(headers.key.destination());
     if !answerable {
         return false;
     }
-    let (sequence, acknowledgement, flags) = if headers.tcp_flags & tcp::ACK != 0 {
+    let (sequence, acknowledgement, flags) = if headers.l4_flags & tcp::ACK != 0 {
         (tcp::acknowledgement(segment), 0, tcp::RST)
     } else {
         let next = tcp::sequence(segment).wrapping_add(tcp::sequence_len(segment));

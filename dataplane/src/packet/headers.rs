@@ -5,6 +5,7 @@
 use std::net::Ipv4Addr;
 
 use super::buffer::{ChecksumStatus, Packet};
+use super::digest::AddressDigest;
 use super::key::FlowKey;
 use super::mac::MacAddr;
 use super::{checksum, ethernet, ipv4};
@@ -13,10 +14,18 @@ use crate::drops::DropReason;
 /// What a packet is to the later stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// IPv4 with TCP or UDP: the ports are in the key.
+    /// IPv4 with TCP, UDP or SCTP: the ports are in the key.
     Flow,
+    /// IPv6 with TCP, UDP or SCTP: the key is a digest of the addresses, with the ports.
+    Flow6,
     /// IPv4 with ICMP: addresses in the key, ports 0.
     Icmp,
+    /// ICMPv6, neighbour discovery included; the key is empty.
+    Icmp6,
+    /// An IPv4 fragment: addresses in the key, ports 0; `l4` is where its piece of the payload begins.
+    Fragment,
+    /// An IPv6 fragment: the key is empty; `l4` is where its fragment header begins.
+    Fragment6,
     /// ARP: the key is empty, and nothing but the Ethernet header has been looked at.
     Arp,
 }
@@ -26,7 +35,7 @@ pub enum Kind {
 pub struct Headers {
     /// Addresses and ports.
     pub key: FlowKey,
-    /// Offset of the IPv4 header or the ARP packet in the frame, in bytes.
+    /// Offset of the IP header or the ARP packet in the frame, in bytes.
     pub l3: u16,
     /// Offset of the TCP, UDP or ICMP header in the frame, in bytes; of the ARP packet once more.
     pub l4: u16,
@@ -34,12 +43,16 @@ pub struct Headers {
     pub end: u16,
     /// The IP protocol number; 0 for ARP.
     pub protocol: u8,
-    /// The TTL as received; 0 for ARP.
+    /// The TTL or hop limit as received; 0 for ARP.
     pub ttl: u8,
-    /// The TCP flags, the 14th byte of its header; 0 for everything else.
-    pub tcp_flags: u8,
+    /// TCP: the flags, the 14th byte of its header. SCTP: its event, [`super::sctp::Event`] as a number. 0 for
+    /// everything else.
+    pub l4_flags: u8,
     /// What it is.
     pub kind: Kind,
+    /// The length in bytes of the largest fragment (IP header included) that this packet was put together from;
+    /// 0 = it came whole. The parser leaves 0.
+    pub largest_fragment: u16,
 }
 
 const _: () = assert!(size_of::<Headers>() == 24);
@@ -53,8 +66,9 @@ impl Headers {
         end: 0,
         protocol: 0,
         ttl: 0,
-        tcp_flags: 0,
+        l4_flags: 0,
         kind: Kind::Arp,
+        largest_fragment: 0,
     };
 }
 
@@ -69,6 +83,8 @@ pub struct PortRules {
     /// Look for TCP and UDP checksums that an offload should have completed and did not: for software devices
     /// (veth, TAP, virtio), whose peer may hand over packets that never see a wire.
     pub check_partial: bool,
+    /// What makes keys of IPv6 addresses: the same on all ports and workers.
+    pub digest: AddressDigest,
 }
 
 /// Validates one received frame.
@@ -139,8 +155,9 @@ fn other_link(
             end: frame_len.min(usize::from(u16::MAX)) as u16,
             protocol: 0,
             ttl: 0,
-            tcp_flags: 0,
+            l4_flags: 0,
             kind: Kind::Arp,
+            largest_fragment: 0,
         })),
         ethernet::VLAN | ethernet::SERVICE_VLAN => Err(DropReason::VlanTag),
         _ => Err(DropReason::UnknownEthertype),
@@ -234,7 +251,7 @@ fn l4_header<P: Packet>(
         });
     };
     let ports = u32::from_ne_bytes([p0, p1, p2, p3]);
-    let (kind, ports, tcp_flags, length, sum) = match protocol {
+    let (kind, ports, l4_flags, length, sum) = match protocol {
         ipv4::TCP => {
             let Some(tcp) = segment.first_chunk::<20>() else {
                 return Err(DropReason::BadL4Header);
@@ -289,8 +306,9 @@ fn l4_header<P: Packet>(
         end: end as u16,
         protocol,
         ttl,
-        tcp_flags,
+        l4_flags,
         kind,
+        largest_fragment: 0,
     };
     Ok(())
 }

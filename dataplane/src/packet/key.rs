@@ -57,6 +57,31 @@ impl FlowKey {
         }
     }
 
+    /// The key of an IPv6 packet: `digest` is [`super::AddressDigest::of`] its addresses, `ports` the first four
+    /// bytes of its L4 header. It can never equal an IPv4 packet's: its source address would be in 0.0.0.0/8,
+    /// where no packet comes from (RFC 1122 3.2.1.3).
+    #[inline]
+    #[must_use]
+    pub const fn of_v6(digest: u64, ports: [u8; 4]) -> FlowKey {
+        let [d0, d1, d2, d3, d4, d5, d6, _] = digest.to_ne_bytes();
+        FlowKey {
+            words: [
+                u32::from_ne_bytes([0, d0, d1, d2]),
+                // Never all zero, which would be no key.
+                u32::from_ne_bytes([d3 | 1, d4, d5, d6]),
+                u32::from_ne_bytes(ports),
+            ],
+        }
+    }
+
+    /// Whether this is an IPv6 packet's key, whose addresses are only known as a digest.
+    #[inline]
+    #[must_use]
+    pub const fn is_v6(&self) -> bool {
+        let [first, ..] = self.words[0].to_ne_bytes();
+        first == 0 && self.words[1] != 0
+    }
+
     /// The three words as the machine loads them from the wire: source address, destination address, ports.
     /// For hashing and for checksum deltas; their value depends on the machine's byte order.
     #[inline]

@@ -4,6 +4,7 @@ pub mod arp;
 pub mod buffer;
 pub mod checksum;
 pub mod craft;
+pub mod digest;
 pub mod ethernet;
 pub mod headers;
 pub mod icmp;
@@ -16,6 +17,7 @@ pub mod udp;
 mod wire;
 
 pub use buffer::{ChecksumStatus, Packet, PortId, TestPacket};
+pub use digest::AddressDigest;
 pub use headers::{Headers, Kind, PortRules, parse, parse_into};
 pub use key::FlowKey;
 pub use mac::MacAddr;

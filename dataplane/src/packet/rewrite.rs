@@ -51,6 +51,7 @@ mod tests {
 
     use super::super::buffer::{Packet, TestPacket};
     use super::super::checksum;
+    use super::super::digest::AddressDigest;
     use super::super::headers::{PortRules, parse};
     use super::super::mac::MacAddr;
     use super::*;
@@ -59,6 +60,7 @@ mod tests {
         mac: MacAddr([2, 0, 0, 0, 0, 1]),
         any_mac: false,
         check_partial: false,
+        digest: AddressDigest::from_seed(1),
     };
     const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
     const VIP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 100);

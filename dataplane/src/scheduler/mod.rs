@@ -102,7 +102,7 @@ pub(crate) mod testing {
     use super::*;
     use crate::flow::Mode;
     use crate::scheduler::SchedulerKind;
-    use crate::service::{Protocol, ServiceKey};
+    use crate::service::{Protocol, ServiceKey, Tunnel};
     use std::net::Ipv4Addr;
 
     /// Overloaded slots.
@@ -122,6 +122,7 @@ pub(crate) mod testing {
             port: 80,
             weight,
             mode: Mode::Dr,
+            tunnel: Tunnel::default(),
             upper_threshold: 0,
             lower_threshold: 0,
         }
@@ -138,6 +139,9 @@ pub(crate) mod testing {
             },
             scheduler: kind,
             one_packet: false,
+            translate_replies: false,
+            hairpin_snat: false,
+            mss_clamp: 0,
             local_pools: Vec::new(),
             servers,
             revision: 0,

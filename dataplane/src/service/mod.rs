@@ -3,13 +3,14 @@
 
 use crate::flow::{Mode, Timeouts};
 use crate::local::LipPool;
-use crate::neighbour::{AddressTable, RouteTable};
+use crate::neighbour::{AddressTable, Prefix, RouteTable};
 use crate::packet::{MacAddr, PortId};
 use crate::scheduler::SchedulerKind;
+use crate::time::seconds;
 use crate::worker::shard::ShardMap;
 use hashbrown::HashMap;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// A transport protocol that services balance.
@@ -20,6 +21,8 @@ pub enum Protocol {
     Tcp = 6,
     /// UDP, IP protocol 17.
     Udp = 17,
+    /// SCTP, IP protocol 132.
+    Sctp = 132,
 }
 
 impl Protocol {
@@ -29,16 +32,18 @@ impl Protocol {
         match number {
             6 => Some(Protocol::Tcp),
             17 => Some(Protocol::Udp),
+            132 => Some(Protocol::Sctp),
             _ => None,
         }
     }
 
-    /// Lower-case name: `tcp`, `udp`.
+    /// Lower-case name: `tcp`, `udp`, `sctp`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",
             Protocol::Udp => "udp",
+            Protocol::Sctp => "sctp",
         }
     }
 }
@@ -68,6 +73,43 @@ impl fmt::Display for ServiceKey {
     }
 }
 
+/// How a TUN server's packets are wrapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum TunnelKind {
+    /// IP in IP (RFC 2003, RFC 2473, RFC 4213).
+    #[default]
+    Ipip,
+    /// Generic UDP encapsulation, to this UDP port (host order).
+    Gue {
+        /// The destination port, host order.
+        port: u16,
+    },
+    /// Generic routing encapsulation (RFC 2784).
+    Gre,
+}
+
+/// Whether a tunnel's own header carries a checksum over what it wraps. IPIP has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum TunnelChecksum {
+    /// None: GUE's UDP checksum is 0, GRE has no checksum field.
+    #[default]
+    None,
+    /// GUE's UDP checksum or GRE's checksum is computed.
+    Outer,
+    /// GUE with remote checksum offload: as [`TunnelChecksum::Outer`] for packets whose own checksum is complete,
+    /// which all are that leave this gateway.
+    Remote,
+}
+
+/// The tunnel to a TUN server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Tunnel {
+    /// The encapsulation.
+    pub kind: TunnelKind,
+    /// Its checksum.
+    pub checksum: TunnelChecksum,
+}
+
 /// A real server of one service. The forwarding mode belongs to the server, as in LVS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
@@ -81,6 +123,8 @@ pub struct Server {
     pub weight: u32,
     /// How packets reach the server.
     pub mode: Mode,
+    /// How a TUN server's packets are wrapped; of no meaning in other modes.
+    pub tunnel: Tunnel,
     /// Connections (active and inactive) at which the server counts as overloaded; 0 = no limit.
     pub upper_threshold: u32,
     /// Connections below which an overloaded server is used again; 0 = three quarters of the upper threshold.
@@ -98,6 +142,13 @@ pub struct Service {
     pub scheduler: SchedulerKind,
     /// Every datagram is scheduled on its own, without a connection (UDP only).
     pub one_packet: bool,
+    /// One-packet NAT: replies of the servers are translated back although no connection remains.
+    pub translate_replies: bool,
+    /// NAT: a client on the server's own link is translated as by FULLNAT, from `local_pools`, so that the server's
+    /// replies come back through the gateway.
+    pub hairpin_snat: bool,
+    /// The largest TCP segment (MSS option, bytes) that SYNs may announce; 0 = as they say.
+    pub mss_clamp: u16,
     /// Local addresses for FULLNAT servers, tried in this order.
     pub local_pools: Vec<Arc<LipPool>>,
     /// The servers in LVS's list order: the one added last comes first.
@@ -116,6 +167,27 @@ pub enum NoService {
     Drop,
 }
 
+/// What the gateway tells the sender of a packet for a service that has no usable server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NoServer {
+    /// ICMP port unreachable, for TCP too, as LVS does.
+    #[default]
+    Icmp,
+    /// TCP reset; ICMP port unreachable for other protocols.
+    Reset,
+    /// Nothing.
+    Drop,
+}
+
+/// What one VIP does otherwise than [`Settings`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VipPolicy {
+    /// What happens to packets for a port without a service; none = as for all.
+    pub no_service: Option<NoService>,
+    /// What happens to packets for a service without a usable server; none = as for all.
+    pub no_server: Option<NoServer>,
+}
+
 /// Settings that hold for all services.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -129,6 +201,25 @@ pub struct Settings {
     pub expire_nodest_conn: bool,
     /// What happens to packets for a VIP's port without a service.
     pub no_service: NoService,
+    /// What happens to packets for a service without a usable server.
+    pub no_server: NoServer,
+    /// Whether an SCTP packet without an INIT chunk may open a connection.
+    pub sloppy_sctp: bool,
+    /// Whether an ICMP error about no connection may open one for the packet that it quotes.
+    pub schedule_icmp: bool,
+    /// Whether a NAT server whose packet belongs to no connection is told so by ICMP port unreachable.
+    pub nat_icmp_send: bool,
+    /// Whether tunnels keep the client's DF, and clients are told of a tunnel's MTU; without it, tunnel packets
+    /// that are too big are fragmented.
+    pub pmtu_disc: bool,
+    /// Whether packets that are neither for the gateway nor of a connection are routed on, as a router does.
+    pub transit: bool,
+    /// Tunnels take their IPv4 source address by flow from this prefix instead of the port's own address.
+    pub tunnel_source: Option<Prefix>,
+    /// Tunnels take their IPv6 source address by flow from this prefix (address and length, at most 128).
+    pub tunnel_source6: Option<(Ipv6Addr, u8)>,
+    /// How long the fragments of a packet may take to arrive, in ticks.
+    pub fragment_timeout: u32,
     /// ICMP errors and TCP resets that a worker may send in a second.
     pub icmp_rate: u32,
 }
@@ -141,9 +232,27 @@ impl Default for Settings {
             conn_reuse_mode: 1,
             expire_nodest_conn: false,
             no_service: NoService::Reject,
+            no_server: NoServer::Icmp,
+            sloppy_sctp: false,
+            schedule_icmp: false,
+            nat_icmp_send: false,
+            pmtu_disc: true,
+            transit: false,
+            tunnel_source: None,
+            tunnel_source6: None,
+            fragment_timeout: seconds(30),
             icmp_rate: 1000,
         }
     }
+}
+
+/// A port that is a VLAN of another one (IEEE 802.1Q).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vlan {
+    /// The port whose frames carry the tag.
+    pub parent: PortId,
+    /// The VLAN's number, 1 to 4094.
+    pub id: u16,
 }
 
 /// An Ethernet port as the packet path sees it; its index is its [`crate::packet::PortId`].
@@ -153,6 +262,8 @@ pub struct PortSettings {
     pub mac: MacAddr,
     /// Take unicast frames whatever their destination MAC: for devices that have no MAC of their own.
     pub any_mac: bool,
+    /// The VLAN that the port is; none for a port with queues of its own. Those come first, VLANs after them.
+    pub vlan: Option<Vlan>,
     /// Largest IP packet that may leave through it, in bytes.
     pub mtu: u16,
     /// The port's own addresses, with the length of the prefix of each.
@@ -205,6 +316,8 @@ pub struct Snapshot {
     pub neighbours: Arc<[StaticNeighbour]>,
     /// The Ethernet ports.
     pub ports: Arc<[PortSettings]>,
+    /// What single VIPs do otherwise than the settings say; shared with the predecessor while unchanged.
+    pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
     services: Vec<Option<Arc<Service>>>,
     by_key: HashMap<ServiceKey, u32>,
     present: Vec<bool>,
@@ -223,6 +336,8 @@ pub struct Network {
     pub neighbours: Arc<[StaticNeighbour]>,
     /// The Ethernet ports.
     pub ports: Arc<[PortSettings]>,
+    /// What single VIPs do otherwise than the settings say.
+    pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
 }
 
 impl Snapshot {
@@ -252,6 +367,7 @@ impl Snapshot {
             routes,
             neighbours,
             ports,
+            vips,
         } = network;
         Snapshot {
             epoch,
@@ -261,6 +377,7 @@ impl Snapshot {
             routes,
             neighbours,
             ports,
+            vips,
             services,
             by_key,
             present,

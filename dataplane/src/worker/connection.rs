@@ -72,7 +72,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         if record.protocol == ipv4::TCP {
             let old = record.tcp_state();
-            let new = old.next(record.mode(), direction, headers.tcp_flags);
+            let new = old.next(record.mode(), direction, headers.l4_flags);
             if new != old {
                 self.change_state(id, old, new);
             }

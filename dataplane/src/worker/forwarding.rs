@@ -99,7 +99,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// told.
     #[inline]
     fn goes_on(&self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
-        if headers.tcp_flags & tcp::SYN != 0 && self.starts_anew(hit) {
+        if headers.l4_flags & tcp::SYN != 0 && self.starts_anew(hit) {
             return Ok(false);
         }
         if self.snapshot.server_present(self.table.get(hit.id).server) {

@@ -281,6 +281,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             mac: port.mac,
             any_mac: port.any_mac,
             check_partial: port.check_partial,
+            digest: self.digest,
         }));
     }
 

@@ -7,6 +7,10 @@ use arrayvec::ArrayVec;
 /// Packets in a burst at the most.
 pub const BURST: usize = 32;
 
+/// Bytes of the largest frame that is put together from fragments: an Ethernet header and an IP packet. A buffer's
+/// length is a 16-bit number in DPDK, headroom included, so that this is a little less than IP's 65,535.
+pub const LARGE: usize = 65_280;
+
 /// Packets on their way in or out, in order.
 pub type PacketBurst<P> = ArrayVec<P, BURST>;
 
@@ -23,6 +27,10 @@ pub trait Io {
 
     /// An empty packet for something that the gateway makes itself, or `None` when buffers have run out.
     fn allocate(&mut self) -> Option<Self::Packet>;
+
+    /// An empty packet with room for at least [`LARGE`] bytes behind the headroom, to put fragments together in, or
+    /// `None` when those have run out: there are few.
+    fn allocate_large(&mut self) -> Option<Self::Packet>;
 
     /// Hands a packet that arrived at `port` to the worker that owns its connection; gives it back when the
     /// ring is full.

@@ -58,6 +58,10 @@ impl Io for MemoryIo {
         Some(TestPacket::new(&[]))
     }
 
+    fn allocate_large(&mut self) -> Option<TestPacket> {
+        Some(TestPacket::large())
+    }
+
     /// One worker only: there is nobody to hand anything to.
     fn hand_over(&mut self, _worker: u8, _port: PortId, packet: TestPacket) -> Result<(), TestPacket> {
         Err(packet)

@@ -26,7 +26,7 @@ mod stats;
 pub(crate) mod tests;
 mod transmit;
 
-pub use io::{BURST, Io, PacketBurst};
+pub use io::{BURST, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
 pub use memory_io::MemoryIo;
 pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
@@ -36,7 +36,7 @@ use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Wheel};
 use crate::local::{LocalPorts, LocalPortsConfig};
 use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
-use crate::packet::{PortId, PortRules};
+use crate::packet::{AddressDigest, PortId, PortRules};
 use crate::scheduler::SchedulerState;
 use crate::service::Snapshot;
 use crate::time::Tick;
@@ -103,6 +103,7 @@ pub struct Worker<I: Io, X: FlowIndex> {
     io: I,
     snapshot: Arc<Snapshot>,
     shard_key: ShardKey,
+    digest: AddressDigest,
     rules: Vec<PortRules>,
     /// The smallest MTU of all ports: what is no longer fits everywhere.
     least_mtu: u16,
@@ -164,6 +165,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             number,
             io,
             shard_key,
+            digest: AddressDigest::from_seed(sizes.seed),
             rules: Vec::with_capacity(ports),
             least_mtu: 0,
             table: ConnectionTable::with_index(sizes.connections as usize, hasher, index, sizes.hugepages)?,

@@ -74,6 +74,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             match burst.headers[at].kind {
                 Kind::Flow => burst.flows.push(place),
+                Kind::Flow6 | Kind::Icmp6 | Kind::Fragment | Kind::Fragment6 => {
+                    if let Some(packet) = burst.take(place) {
+                        self.discard(packet, DropReason::Fragment);
+                    }
+                }
                 Kind::Arp => self.arp(burst, place),
                 Kind::Icmp => self.icmp(burst, place),
             }

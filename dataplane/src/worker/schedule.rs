@@ -184,7 +184,7 @@ fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers) -> Result<&'a Serv
         return Err(DropReason::BadSource.into());
     }
     // A reset is never answered (RFC 9293 3.10.7.1), so it must not use up what may be said in a second.
-    let silent = settings.no_service == NoService::Drop || headers.tcp_flags & tcp::RST != 0;
+    let silent = settings.no_service == NoService::Drop || headers.l4_flags & tcp::RST != 0;
     let reply = if silent { Reply::Silence } else { Reply::Reset };
     if snapshot.addresses.class(headers.key.destination()) != AddressClass::Vip {
         return Err(Refusal {
@@ -192,7 +192,7 @@ fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers) -> Result<&'a Serv
             reply,
         });
     }
-    if headers.protocol == ipv4::TCP && !opens(headers.tcp_flags, settings.sloppy_tcp) {
+    if headers.protocol == ipv4::TCP && !opens(headers.l4_flags, settings.sloppy_tcp) {
         return Err(Refusal {
             reason: DropReason::NotSyn,
             reply,

@@ -129,5 +129,6 @@ pub(crate) fn settings(
         expire_nodest_conn: flag(&fields, "expire_nodest_conn", usual.expire_nodest_conn, report),
         no_service: word(&fields, "no_service", &policies, report),
         icmp_rate: number(&fields, "icmp_rate", 0..=1_000_000, usual.icmp_rate, report),
+        ..usual
     }
 }

@@ -9,6 +9,7 @@ const RULES: PortRules = PortRules {
     mac: MacAddr([2, 0, 0, 0, 0, 1]),
     any_mac: false,
     check_partial: true,
+    digest: AddressDigest::from_seed(1),
 };
 
 /// 10.1.0.1:1024 > 10.0.0.100:80 [S], recorded.
@@ -62,14 +63,15 @@ fn tcp_udp_and_icmp_are_told_apart() {
         end: 54,
         protocol: 6,
         ttl: 64,
-        tcp_flags: 0x02,
+        l4_flags: 0x02,
         kind: Kind::Flow,
+        largest_fragment: 0,
     };
     assert_eq!(tcp, expected);
     let udp = changed(DATAGRAM, &[]).unwrap();
     assert_eq!(udp.key, FlowKey::new(client, 1024, vip, 53));
     assert_eq!(
-        (udp.end, udp.protocol, udp.tcp_flags, udp.kind),
+        (udp.end, udp.protocol, udp.l4_flags, udp.kind),
         (47, 17, 0, Kind::Flow)
     );
     let icmp = changed(ECHO, &[]).unwrap();
@@ -194,10 +196,7 @@ fn ip_options_are_honoured() {
             fix_ip_checksum(&mut frame);
             let headers = parse(&TestPacket::new(&frame), &RULES).unwrap();
             let expected = changed(hex, &[]).unwrap();
-            assert_eq!(
-                (headers.key, headers.tcp_flags),
-                (expected.key, expected.tcp_flags)
-            );
+            assert_eq!((headers.key, headers.l4_flags), (expected.key, expected.l4_flags));
             assert_eq!(
                 (headers.l4, usize::from(headers.end)),
                 (34 + extra as u16, frame.len())

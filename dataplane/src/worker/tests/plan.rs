@@ -7,7 +7,7 @@ use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, V
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::scheduler::SchedulerKind;
 use dataplane::service::{
-    Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour,
+    Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour, Tunnel,
 };
 use dataplane::worker::Sizes;
 use dataplane::worker::shard::ShardMap;
@@ -54,6 +54,7 @@ pub(crate) fn server(number: u32, mode: Mode) -> Server {
         port: if mode == Mode::Fullnat { SERVER_PORT } else { 80 },
         weight: 1,
         mode,
+        tunnel: Tunnel::default(),
         upper_threshold: 0,
         lower_threshold: 0,
     }
@@ -80,6 +81,7 @@ impl Plan {
         let port = |mac, own| PortSettings {
             mac,
             any_mac: false,
+            vlan: None,
             mtu: 1500,
             addresses: vec![(own, 24)],
             check_partial: true,
@@ -136,6 +138,9 @@ impl Plan {
             },
             scheduler: SchedulerKind::Rr,
             one_packet: false,
+            translate_replies: false,
+            hairpin_snat: false,
+            mss_clamp: 0,
             local_pools: vec![Arc::clone(&self.locals)],
             servers,
             revision: 0,
@@ -224,6 +229,7 @@ impl Plan {
             routes: Arc::clone(&self.routes),
             neighbours: Arc::clone(&self.neighbours),
             ports: Arc::clone(&self.ports),
+            vips: Arc::default(),
         };
         Arc::new(Snapshot::new(
             self.epoch,

@@ -39,6 +39,10 @@ impl Io for Fabric {
         self.ports.allocate()
     }
 
+    fn allocate_large(&mut self) -> Option<TestPacket> {
+        self.ports.allocate_large()
+    }
+
     fn hand_over(&mut self, worker: u8, port: PortId, packet: TestPacket) -> Result<(), TestPacket> {
         if self.handed.len() == self.room {
             return Err(packet);
