@@ -12,6 +12,7 @@ pub mod ipv4;
 pub mod key;
 pub mod mac;
 pub mod rewrite;
+pub mod sctp;
 pub mod tcp;
 pub mod udp;
 mod wire;
