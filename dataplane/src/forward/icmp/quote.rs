@@ -2,7 +2,7 @@
 //! here, so that a quote that was cut, or lies about its lengths, ends as a counted drop and never as a read
 //! beyond it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::drops::DropReason;
 use crate::packet::{AddressDigest, FlowKey, Headers, Kind, checksum, icmp, ipv4};

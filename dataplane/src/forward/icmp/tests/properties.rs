@@ -70,7 +70,9 @@ proptest! {
         expected.outer = [outer.source.unwrap_or(message.outer[0]), outer.destination.unwrap_or(message.outer[1])];
         if fullnat {
             expected.sequence = message.sequence.wrapping_add(shift);
-        } else {
+        }
+        // Of a checksum that was cut in two, the half that is there cannot follow.
+        if !fullnat || (message.protocol == 6 && message.cut == 17) {
             expected = expected.kept(&message);
         }
         prop_assert_eq!(&frame, &expected.frame());

@@ -106,7 +106,7 @@ fn a_quote_of_eight_bytes_is_enough_and_of_seven_is_not() {
             let quote = reading(&message.clone().cut(8)).unwrap();
             assert_eq!((quote.l4 - quote.ip, quote.end - quote.l4), (header, 8));
             assert_eq!(quote.tunnel, matches!(protocol, 4 | 17 | 41 | 47));
-            assert_eq!(quote.key.source_port() != 0, super::quote::has_ports(protocol));
+            assert_eq!(quote.key.source_port() != 0, quote::has_ports(protocol));
         }
     }
     // The quoted length alone decides: 20, 28, 40 and 48 bytes of a tunnel's packet.
