@@ -3,3 +3,4 @@
 //! DR needs no file: [`crate::packet::ipv4::decrement_ttl`] is all it does to the IP packet.
 
 pub mod fullnat;
+pub mod tun;

@@ -3,7 +3,11 @@
 //! first byte to the IP packet's end, and panic on one below [`HEADER_LEN`], which no parsed packet is; the
 //! lengths inside it are never trusted. Verification tags are the ends' own: the gateway only reads them.
 
+mod parameters;
+
 use super::wire;
+
+pub use parameters::pad_addresses;
 
 /// The length of the common header in bytes.
 pub const HEADER_LEN: usize = 12;
