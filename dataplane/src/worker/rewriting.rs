@@ -10,7 +10,7 @@ use crate::forward::nat::{self, Target};
 use crate::forward::{fullnat, tun};
 use crate::neighbour::NeighbourId;
 use crate::packet::{FlowKey, Headers, Packet, PortId, ipv4, rewrite, sctp, tcp};
-use crate::service::Server;
+use crate::service::{Protocol, Server};
 use std::net::IpAddr;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -145,9 +145,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         port: PortId,
     ) -> Result<Way, Refusal> {
         let (server, server_port) = (ends.source, ends.source_port);
-        let reply_to = self.snapshot.reply_to(server, server_port, headers.protocol);
+        let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
+        let reply_to = self.snapshot.reply_to(server, server_port, protocol);
         if reply_to.is_none() {
-            if self.snapshot.settings.nat_icmp_send && self.snapshot.is_nat_server(server, server_port, headers.protocol) {
+            if self.snapshot.settings.nat_icmp_send && self.snapshot.is_nat_server(server, server_port, protocol) {
                 return Err(super::answer::UNKNOWN_TO_NAT);
             }
             if !self.snapshot.settings.transit {
