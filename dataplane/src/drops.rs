@@ -41,13 +41,8 @@ drop_reasons! {
     BadL4Checksum "bad_l4_checksum" "The TCP, UDP, SCTP or ICMP checksum is wrong, or that of UDP is missing over IPv6.",
     PartialChecksum "partial_checksum" "Only the pseudo-header sum stands in the checksum field: the sender left it to an offload that never ran; switch tx checksum offload off on the peer.",
     Fragment "fragment" "An IP fragment; fragments are not forwarded yet.",
-<<<<<<< HEAD
     UnknownProtocol "unknown_protocol" "An IP protocol other than TCP, UDP, SCTP or ICMP.",
-    UnsupportedIcmp "unsupported_icmp" "An ICMP message other than an echo request to us; ICMP errors are not translated yet.",
-=======
-    UnknownProtocol "unknown_protocol" "An IP protocol other than TCP, UDP or ICMP.",
     UnsupportedIcmp "unsupported_icmp" "An ICMP message that is neither an echo request to us nor an error that can be passed on: of another type, or with a quote that cannot be read.",
->>>>>>> main
     MalformedArp "malformed_arp" "An ARP packet that is not Ethernet/IPv4, or whose addresses cannot be.",
     MalformedNd "malformed_nd" "A neighbour discovery message that RFC 4861 7.1 does not let pass: hop limit, code, target, options.",
     NotForUs "not_for_us" "The destination is no address, VIP or local address of this gateway.",
