@@ -2,11 +2,11 @@
 //! line and one index serves both families. The second line, here, is read when the first has been found.
 
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use bytemuck::{Pod, Zeroable};
 
-use super::record::Direction;
+use super::record::{Direction, Record};
 use crate::memory::Slab;
 
 /// The four ends of an IPv6 connection, one cache line.
@@ -78,6 +78,49 @@ impl Addresses6 {
         let mut swapped = *other;
         swapped.rotate_left(16);
         swapped
+    }
+}
+
+/// The ends of a connection, whatever its family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// The client.
+    pub client: SocketAddr,
+    /// The virtual address and port that it asked for.
+    pub virtual_address: SocketAddr,
+    /// The server; zero where replies do not pass the gateway.
+    pub server: SocketAddr,
+    /// Whom the server answers to: the local address and port, or the client; zero where replies do not pass the
+    /// gateway.
+    pub local: SocketAddr,
+}
+
+impl Ends {
+    /// The ends of a connection; `addresses` are those of one with IPv6 keys.
+    pub(super) fn new(record: &Record, addresses: Option<&Addresses6>) -> Ends {
+        let (inbound, outbound) = (&record.inbound, &record.outbound);
+        let [client, vip, server, local] = match addresses {
+            Some(known) => [
+                known.client(),
+                known.virtual_address(),
+                known.server(),
+                known.local(),
+            ]
+            .map(IpAddr::from),
+            None => [
+                inbound.source(),
+                inbound.destination(),
+                outbound.source(),
+                outbound.destination(),
+            ]
+            .map(IpAddr::from),
+        };
+        Ends {
+            client: SocketAddr::new(client, inbound.source_port()),
+            virtual_address: SocketAddr::new(vip, inbound.destination_port()),
+            server: SocketAddr::new(server, outbound.source_port()),
+            local: SocketAddr::new(local, outbound.destination_port()),
+        }
     }
 }
 

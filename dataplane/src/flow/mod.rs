@@ -14,7 +14,7 @@ pub mod table;
 pub mod timeouts;
 pub mod wheel;
 
-pub use addresses::Addresses6;
+pub use addresses::{Addresses6, Ends};
 pub use export::Connection;
 pub use hash::FlowHasher;
 pub use index::TagIndex;

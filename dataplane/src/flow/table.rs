@@ -4,7 +4,7 @@
 
 use std::io;
 
-use super::addresses::{AddressArena, Addresses6};
+use super::addresses::{AddressArena, Addresses6, Ends};
 use super::hash::FlowHasher;
 use super::index::{Probe, TagIndex};
 use super::record::{Direction, Flags, Record, RecordId};
@@ -350,6 +350,13 @@ impl<X: FlowIndex> ConnectionTable<X> {
     #[must_use]
     pub fn addresses(&self, record: &Record) -> &Addresses6 {
         self.addresses.get(record.extension)
+    }
+
+    /// The ends of a connection.
+    #[must_use]
+    pub fn ends(&self, record: &Record) -> Ends {
+        let addresses = record.inbound.is_v6().then(|| self.addresses(record));
+        Ends::new(record, addresses)
     }
 
     /// Removes a connection, which has to be off the wheel; returns it as it was. None when it is not live.

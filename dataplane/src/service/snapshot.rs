@@ -206,7 +206,8 @@ fn nat_servers(services: &[Option<Arc<Service>>]) -> HashSet<(IpAddr, u16, Proto
     let ends = |service: &Arc<Service>| {
         let protocol = service.key.protocol;
         let nat = service.servers.iter().filter(|server| server.mode == Mode::Nat);
-        nat.map(|server| (server.address, server.port, protocol)).collect::<Vec<_>>()
+        nat.map(|server| (server.address, server.port, protocol))
+            .collect::<Vec<_>>()
     };
     services.iter().flatten().flat_map(ends).collect()
 }

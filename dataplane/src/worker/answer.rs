@@ -27,7 +27,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Ends a packet that is not forwarded, and tells its sender where that is due and the rate allows it.
     #[cold]
     #[inline(never)]
-    pub(super) fn refuse(&mut self, mut packet: I::Packet, headers: &Headers, port: PortId, refusal: Refusal) {
+    pub(super) fn refuse(
+        &mut self,
+        mut packet: I::Packet,
+        headers: &Headers,
+        port: PortId,
+        refusal: Refusal,
+    ) {
         let rate = self.snapshot.settings.icmp_rate;
         if refusal.reply != Reply::Silence && self.replies.allows(self.now, rate) {
             if matches!(refusal.reply, Reply::TooBig(_) | Reply::UnknownConnection) {

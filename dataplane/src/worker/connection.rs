@@ -80,7 +80,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let old = record.state;
         let new = match record.protocol {
-            ipv4::TCP => record.tcp_state().next(record.mode(), direction, headers.l4_flags) as u8,
+            ipv4::TCP => record
+                .tcp_state()
+                .next(record.mode(), direction, headers.l4_flags) as u8,
             ipv4::SCTP => next_sctp(record, direction, headers.l4_flags),
             _ => old,
         };
@@ -150,7 +152,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 /// The state that an SCTP packet leads to. Cold beside TCP, and out of its way.
 #[inline(never)]
 fn next_sctp(record: &Record, direction: Direction, event: u8) -> u8 {
-    record.sctp_state().next(record.mode(), direction, sctp::Event::from_number(event)) as u8
+    record
+        .sctp_state()
+        .next(record.mode(), direction, sctp::Event::from_number(event)) as u8
 }
 
 /// Whose local port a FULLNAT connection has.

@@ -30,7 +30,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let ours = self.snapshot.addresses.owner(heard.target.into()) == Some(port);
         if self.snapshot.routes.on_link(heard.sender.into()) == Some(port) {
-            self.learn(port, &heard, ours);
+            self.learn(&Heard::new(port, &heard, ours));
         }
         let mac = self.snapshot.ports[usize::from(port.0)].mac;
         if ours && heard.operation == Operation::Request && arp::reply(&mut packet, &heard, mac) {
@@ -39,15 +39,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stats.consumed.add(1);
     }
 
-    fn learn(&mut self, port: PortId, arp: &Arp, ours: bool) {
+    /// STUB
+    pub(super) fn discovery(&mut self, packet: I::Packet, _headers: &crate::packet::Headers, _port: PortId) {
+        self.discard(packet, DropReason::UnsupportedIcmp)
+    }
+
+    fn learn(&mut self, heard: &Heard) {
         let mut released = ArrayVec::<_, RELEASED>::new();
         let stats = &self.stats;
-        self.neighbours
-            .learn(&Heard::new(port, arp, ours), self.now, |packet, port, mac| {
-                if released.try_push((packet, port, mac)).is_err() {
-                    stats.count_drop(DropReason::NeighbourQueueFull);
-                }
-            });
+        self.neighbours.learn(heard, self.now, |packet, port, mac| {
+            if released.try_push((packet, port, mac)).is_err() {
+                stats.count_drop(DropReason::NeighbourQueueFull);
+            }
+        });
         for (packet, port, mac) in released {
             self.send(port, mac, packet);
         }

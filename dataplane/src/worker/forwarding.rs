@@ -43,10 +43,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 hit = self.table.lookup(&burst.queries[index]);
             }
             match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
-                Ok(Way {
-                    neighbour,
-                    limit: 0,
-                }) => self.resolve(neighbour, packet),
+                Ok(Way { neighbour, limit: 0 }) => self.resolve(neighbour, packet),
                 Ok(way) => self.leave_in_fragments(way, packet, burst.identifications[at]),
                 Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
@@ -133,7 +130,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         hit.direction == Direction::Inbound
             && match record.protocol {
                 ipv4::TCP => record.tcp_state().reusable(record.mode(), mode),
-                ipv4::SCTP => record.sctp_state().reusable(record.mode(), mode),
+                ipv4::SCTP => record.sctp_state().reusable(mode),
                 _ => false,
             }
     }

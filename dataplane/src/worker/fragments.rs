@@ -31,7 +31,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let io = &mut self.io;
         let added = self
             .fragments
-            .add(&fragment, headers, port, self.now, timeout, || io.allocate_large());
+            .add(&fragment, headers, port, self.now, timeout, || {
+                io.allocate_large()
+            });
         drop(fragment);
         match added {
             Added::Held { gave_way } => {

@@ -297,19 +297,24 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             digest: self.digest,
         }));
         self.links.clear();
-        self.links
-            .extend(snapshot.ports.iter().zip(0..).map(|(port, number)| match port.vlan {
-                None => Link {
-                    mac: port.mac,
-                    queue: PortId(number),
-                    vlan: 0,
-                },
-                Some(vlan) => Link {
-                    mac: port.mac,
-                    queue: vlan.parent,
-                    vlan: vlan.id,
-                },
-            }));
+        self.links.extend(
+            snapshot
+                .ports
+                .iter()
+                .zip(0..)
+                .map(|(port, number)| match port.vlan {
+                    None => Link {
+                        mac: port.mac,
+                        queue: PortId(number),
+                        vlan: 0,
+                    },
+                    Some(vlan) => Link {
+                        mac: port.mac,
+                        queue: vlan.parent,
+                        vlan: vlan.id,
+                    },
+                }),
+        );
         self.passes_by = snapshot.has_nat() || snapshot.settings.transit;
     }
 

@@ -3,15 +3,15 @@
 
 use super::burst::{Burst, Place};
 use super::forwarding::Way;
-use super::schedule::{Ends, Refusal};
+use super::schedule::{self, Refusal};
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, FlowIndex, Hit, Mode, RecordId};
+use crate::flow::{Direction, Ends, FlowIndex, Hit, Mode};
 use crate::forward::icmp::{self as errors, Inner, Outer, Quote};
 use crate::forward::nat;
 use crate::neighbour::AddressClass;
-use crate::packet::{Headers, Kind, Packet, PortId, craft, icmp, icmp6, nd};
-use std::net::{IpAddr, SocketAddr};
+use crate::packet::{Headers, Kind, Packet, PortId, craft, icmp, icmp6};
+use std::net::IpAddr;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// An ICMP message.
@@ -22,14 +22,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return;
         };
         let kind = packet.bytes().get(usize::from(headers.l4)).copied().unwrap_or(0);
-        if headers.kind == Kind::Icmp6 && nd::is_discovery(kind) {
+        if headers.kind == Kind::Icmp6 && (133..=137).contains(&kind) {
             return self.discovery(packet, &headers, port);
         }
         let (source, destination) = super::ends::addresses(&headers, packet.bytes());
         let class = self.snapshot.addresses.class_of(destination);
         let is_error = match headers.kind {
             Kind::Icmp6 => icmp6::is_error(kind),
-            _ => icmp::is_error(kind),
+            _ => !icmp::is_query(kind),
         };
         let outcome = if self.snapshot.addresses.class_of(source) != AddressClass::None {
             Err(DropReason::BadSource.into())
@@ -107,14 +107,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             None => return Err(DropReason::NoConnection.into()),
         };
-        if !self.passed_errors.allows(self.now, self.snapshot.settings.icmp_rate) {
+        if !self
+            .passed_errors
+            .allows(self.now, self.snapshot.settings.icmp_rate)
+        {
             return Err(DropReason::IcmpRate.into());
         }
         self.pass_error(packet, headers, &quote, hit, port).map(Some)
     }
 
     /// The connection of a packet between these ends, addresses compared.
-    pub(super) fn find(&self, ends: &Ends, protocol: u8) -> Option<Hit> {
+    pub(super) fn find(&self, ends: &schedule::Ends, protocol: u8) -> Option<Hit> {
         let key = self.key_between(
             ends.source,
             ends.source_port,
@@ -136,7 +139,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         packet: &I::Packet,
         quote: &Quote,
-        ends: &Ends,
+        ends: &schedule::Ends,
     ) -> Result<Hit, Refusal> {
         let mut opening = *headers;
         opening.protocol = quote.protocol;
@@ -147,9 +150,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             ends.destination,
             ends.destination_port,
         );
-        let service = self
-            .service_of(&opening, ends)
-            .ok_or(DropReason::NoConnection)?;
+        let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
         let server = self.pick_in(service).ok_or(DropReason::NoServer)?;
         if server.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.
@@ -197,7 +198,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// goes to, whom the receiver knows.
     fn translate_error(&self, packet: &mut I::Packet, headers: &Headers, quote: &Quote, hit: Hit) -> bool {
         let record = self.table.get(hit.id);
-        let [client, vip, server, local] = self.known_ends(hit.id);
+        let Ends {
+            client,
+            virtual_address: vip,
+            server,
+            local,
+        } = self.table.ends(record);
         let fullnat = record.mode() == Mode::Fullnat;
         let (outer, source, destination) = match hit.direction {
             // From the client's side, about what the VIP has sent: the server has sent it to the local address.
@@ -220,26 +226,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             destination: Some(outer.1),
         };
         errors::translate(packet.bytes_mut(), headers, quote, outer, &inner)
-    }
-
-    /// The four ends of a translated connection: client, VIP, server, and whom the server answers to.
-    fn known_ends(&self, id: RecordId) -> [SocketAddr; 4] {
-        let record = self.table.get(id);
-        let (inbound, outbound) = (&record.inbound, &record.outbound);
-        let ports = [
-            inbound.source_port(),
-            inbound.destination_port(),
-            outbound.source_port(),
-            outbound.destination_port(),
-        ];
-        let addresses: [IpAddr; 4] = if inbound.is_v6() {
-            let known = self.table.addresses(record);
-            [known.client(), known.virtual_address(), known.server(), known.local()].map(IpAddr::from)
-        } else {
-            [inbound.source(), inbound.destination(), outbound.source(), outbound.destination()]
-                .map(IpAddr::from)
-        };
-        std::array::from_fn(|at| SocketAddr::new(addresses[at], ports[at]))
     }
 }
 
@@ -264,9 +250,9 @@ impl From<DropReason> for Elsewhere {
 }
 
 /// The ends of a packet in answer to the quoted one.
-fn reversed(quote: &Quote, frame: &[u8]) -> Option<Ends> {
+fn reversed(quote: &Quote, frame: &[u8]) -> Option<schedule::Ends> {
     let (source, destination) = quote.ends(frame)?;
-    Some(Ends {
+    Some(schedule::Ends {
         source: destination.ip(),
         source_port: destination.port(),
         destination: source.ip(),

@@ -90,7 +90,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let limit = fragment::limit4(mtu, largest);
         if length <= room {
-            return Ok(if largest != 0 && length + extra > largest { limit } else { 0 });
+            return Ok(if largest != 0 && length + extra > largest {
+                limit
+            } else {
+                0
+            });
         }
         let keeps_whole = largest == 0 && ipv4::dont_fragment(&packet.bytes()[usize::from(headers.l3)..]);
         if keeps_whole && (tunnel.is_none() || self.snapshot.settings.pmtu_disc) {

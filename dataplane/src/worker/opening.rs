@@ -73,7 +73,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let snapshot = &self.snapshot;
         let translated =
             |service: &Service| service.hairpin_snat && client.is_ipv4() && !service.local_pools.is_empty();
-        if snapshot.service(service).is_some_and(|service| translated(service)) {
+        if snapshot
+            .service(service)
+            .is_some_and(|service| translated(service))
+        {
             let link = snapshot.routes.on_link(client);
             if itself || link.is_some() && link == snapshot.routes.on_link(server.address) {
                 return Ok(Mode::Fullnat);

@@ -263,7 +263,9 @@ fn untag<P: Packet>(packet: &mut P, ports: &[crate::service::PortSettings], port
         return Some(port);
     }
     let is_it = |settings: &crate::service::PortSettings| {
-        settings.vlan.is_some_and(|vlan| vlan.parent == port && vlan.id == id)
+        settings
+            .vlan
+            .is_some_and(|vlan| vlan.parent == port && vlan.id == id)
     };
     ports.iter().position(is_it).map(|at| PortId(at as u8))
 }

@@ -16,7 +16,12 @@ use std::net::IpAddr;
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Rewrites a packet of a connection for its way on.
     #[inline]
-    pub(super) fn rewrite(&mut self, packet: &mut I::Packet, headers: &Headers, hit: Hit) -> Result<(), Refusal> {
+    pub(super) fn rewrite(
+        &mut self,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        hit: Hit,
+    ) -> Result<(), Refusal> {
         let record = self.table.get_mut(hit.id);
         match record.mode() {
             Mode::Fullnat if nat::is_plain(headers) => {
@@ -56,7 +61,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Wraps a packet for a server behind a tunnel.
     #[inline(never)]
-    pub(super) fn wrap(&mut self, packet: &mut I::Packet, headers: &Headers, server: u32) -> Result<(), Refusal> {
+    pub(super) fn wrap(
+        &mut self,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        server: u32,
+    ) -> Result<(), Refusal> {
         let settings = &self.snapshot.settings;
         let state = &self.servers[server as usize];
         let destination = state.end.ip();
@@ -148,7 +158,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
         let reply_to = self.snapshot.reply_to(server, server_port, protocol);
         if reply_to.is_none() {
-            if self.snapshot.settings.nat_icmp_send && self.snapshot.is_nat_server(server, server_port, protocol) {
+            if self.snapshot.settings.nat_icmp_send
+                && self.snapshot.is_nat_server(server, server_port, protocol)
+            {
                 return Err(super::answer::UNKNOWN_TO_NAT);
             }
             if !self.snapshot.settings.transit {
@@ -206,10 +218,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ) -> Result<u16, Refusal> {
         let record = self.table.get(hit.id);
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
-        if tunnel.is_none()
-            && headers.end - headers.l3 <= self.least_mtu
-            && headers.largest_fragment == 0
-        {
+        if tunnel.is_none() && headers.end - headers.l3 <= self.least_mtu && headers.largest_fragment == 0 {
             return Ok(0);
         }
         self.limit_for(tunnel, neighbour, packet, headers, port)
@@ -230,7 +239,9 @@ fn check_sctp<P: Packet>(packet: &P, headers: &Headers) -> Result<(), Refusal> {
     if headers.protocol != ipv4::SCTP {
         return Ok(());
     }
-    let segment = packet.bytes().get(usize::from(headers.l4)..usize::from(headers.end));
+    let segment = packet
+        .bytes()
+        .get(usize::from(headers.l4)..usize::from(headers.end));
     if segment.is_some_and(sctp::is_right) {
         Ok(())
     } else {

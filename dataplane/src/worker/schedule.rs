@@ -85,7 +85,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let server = pick(service, &mut self.services, &self.servers)
             .ok_or_else(|| no_server(&self.snapshot, ends.destination))?;
         if one_packet {
-            return self.forward_once(headers, packet, &ends, &server, port).map(Scheduled::Once);
+            return self
+                .forward_once(headers, packet, &ends, &server, port)
+                .map(Scheduled::Once);
         }
         self.open_connection(headers, packet.bytes(), &ends, slot, &server)
             .map(Scheduled::Connection)

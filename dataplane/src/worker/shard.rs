@@ -224,7 +224,9 @@ fn folded(address: IpAddr) -> Ipv4Addr {
         IpAddr::V6(address) => {
             let bits = address.to_bits();
             let word = |shift: u32| (bits >> shift) as u32;
-            Ipv4Addr::from_bits(word(0) ^ word(32).rotate_left(8) ^ word(64).rotate_left(16) ^ word(96).rotate_left(24))
+            Ipv4Addr::from_bits(
+                word(0) ^ word(32).rotate_left(8) ^ word(64).rotate_left(16) ^ word(96).rotate_left(24),
+            )
         }
     }
 }
