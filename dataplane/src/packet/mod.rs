@@ -15,6 +15,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod key;
 pub mod mac;
+pub mod nd;
 mod partial;
 pub mod rewrite;
 pub mod sctp;
