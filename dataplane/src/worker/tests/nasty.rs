@@ -67,9 +67,9 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, DropReason)> {
         ),
         ("IPv4 by broadcast", tcp.frame(MacAddr::BROADCAST), NotForUs),
         (
-            "half an IPv6 header",
-            framed(WAN_MAC, 0x86dd, &[0x60; 30]),
-            RuntFrame,
+            "IPv6 beyond its frame",
+            framed(WAN_MAC, 0x86dd, &[0x60; 60]),
+            TruncatedFrame,
         ),
         (
             "a VLAN tag",
