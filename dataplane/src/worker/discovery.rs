@@ -6,9 +6,9 @@ use crate::drops::DropReason;
 use crate::flow::FlowIndex;
 use crate::neighbour::{AddressClass, Announcement, Ask, Heard, Request};
 use crate::packet::arp::{self, Operation};
-use crate::packet::{MacAddr, Packet, PortId};
+use crate::packet::{Headers, MacAddr, Packet, PortId, nd};
 use arrayvec::ArrayVec;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Packets that one resolved neighbour may release: as many as may wait for it.
 const RELEASED: usize = 16;
@@ -39,9 +39,54 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stats.consumed.add(1);
     }
 
-    /// STUB
-    pub(super) fn discovery(&mut self, packet: I::Packet, _headers: &crate::packet::Headers, _port: PortId) {
-        self.discard(packet, DropReason::UnsupportedIcmp)
+    /// A message of neighbour discovery: learns from it, and answers a question for one of our addresses.
+    pub(super) fn discovery(&mut self, mut packet: I::Packet, headers: &Headers, port: PortId) {
+        match nd::parse(packet.bytes(), headers) {
+            Ok(nd::Message::Solicitation(question)) => {
+                if !self.snapshot.answers_for(port, question.target.into()) {
+                    self.stats.consumed.add(1);
+                } else if self.is_ours(question.source) {
+                    self.discard(packet, DropReason::BadSource);
+                } else {
+                    self.answer_solicitation(&mut packet, &question, port);
+                    let to = question.source_mac.unwrap_or(question.station);
+                    let to = if question.is_probe() { nd::multicast_mac(nd::ALL_NODES) } else { to };
+                    self.send(port, to, packet);
+                }
+            }
+            Ok(nd::Message::Advertisement(told)) => {
+                if self.is_ours(told.target) {
+                    return self.discard(packet, DropReason::BadSource);
+                }
+                if self.snapshot.routes.is_on_link(port, told.target.into()) {
+                    let nd::Advertisement {
+                        target,
+                        target_mac,
+                        solicited,
+                        overrides,
+                    } = told;
+                    self.learn(&Heard::advertisement(port, target, target_mac, solicited, overrides));
+                }
+                self.stats.consumed.add(1);
+            }
+            Err(reason) => self.discard(packet, reason),
+        }
+    }
+
+    /// Turns a question for an address of ours into its answer, and learns who asked.
+    fn answer_solicitation(&mut self, packet: &mut I::Packet, question: &nd::Solicitation, port: PortId) {
+        if let Some(mac) = question.source_mac
+            && self.snapshot.routes.is_on_link(port, question.source.into())
+        {
+            self.learn(&Heard::solicitation(port, question.source, mac));
+        }
+        let mac = self.snapshot.ports[usize::from(port.0)].mac;
+        let answered = nd::advertise(packet, question, mac);
+        debug_assert!(answered, "a solicitation is a buffer with room for its answer");
+    }
+
+    fn is_ours(&self, address: Ipv6Addr) -> bool {
+        self.snapshot.addresses.class6(address) != AddressClass::None
     }
 
     fn learn(&mut self, heard: &Heard) {
@@ -57,37 +102,55 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Sends an ARP request that the neighbour table wants.
+    /// Sends the ARP request or the solicitation that the neighbour table wants.
     pub(super) fn ask(&mut self, request: &Request) {
         let port = &self.snapshot.ports[usize::from(request.port.0)];
-        let IpAddr::V4(target) = request.address else {
-            return;
+        let (mac, own) = (port.mac, port.source_for(request.address));
+        let station = match request.ask {
+            Ask::Broadcast => None,
+            Ask::Unicast(mac) => Some(mac),
         };
-        // A port without an address asks as a probe does (RFC 5227); its neighbours are configured anyway.
-        let own = match port.source_for(request.address) {
-            Some(IpAddr::V4(own)) => own,
-            _ => Ipv4Addr::UNSPECIFIED,
+        let (to, packet) = match request.address {
+            IpAddr::V4(target) => {
+                // A port without an address asks as a probe does (RFC 5227); its neighbours are configured anyway.
+                let own = match own {
+                    Some(IpAddr::V4(own)) => own,
+                    _ => Ipv4Addr::UNSPECIFIED,
+                };
+                let to = station.unwrap_or(MacAddr::BROADCAST);
+                (to, self.fresh(|out| arp::request(out, mac, own, target, to)))
+            }
+            IpAddr::V6(target) => {
+                let own = match own {
+                    Some(IpAddr::V6(own)) => own,
+                    _ => port.link_local(),
+                };
+                let group = nd::multicast_mac(nd::solicited_node(target));
+                let packet = self.fresh(|out| nd::solicit(out, mac, own, target, station));
+                (station.unwrap_or(group), packet)
+            }
         };
-        let mac = port.mac;
-        let to = match request.ask {
-            Ask::Broadcast => MacAddr::BROADCAST,
-            Ask::Unicast(mac) => mac,
-        };
-        let packet = self.fresh(|out| arp::request(out, mac, own, target, to));
         if let Some(packet) = packet {
             self.send(request.port, to, packet);
         }
     }
 
-    /// Sends one gratuitous ARP packet.
+    /// Sends one gratuitous ARP packet, or one unsolicited advertisement.
     pub(super) fn send_announcement(&mut self, announcement: &Announcement) {
-        let IpAddr::V4(address) = announcement.address else {
-            return;
-        };
         let mac = self.snapshot.ports[usize::from(announcement.port.0)].mac;
-        let fill = |out: &mut I::Packet| arp::announce(out, announcement.form, mac, address);
-        if let Some(packet) = self.fresh(fill) {
-            self.send(announcement.port, MacAddr::BROADCAST, packet);
+        let (to, packet) = match announcement.address {
+            IpAddr::V4(address) => {
+                let form = announcement.form;
+                let packet = self.fresh(|out| arp::announce(out, form, mac, address));
+                (MacAddr::BROADCAST, packet)
+            }
+            IpAddr::V6(address) => {
+                let packet = self.fresh(|out| nd::announce(out, mac, address));
+                (nd::multicast_mac(nd::ALL_NODES), packet)
+            }
+        };
+        if let Some(packet) = packet {
+            self.send(announcement.port, to, packet);
         }
     }
 }

@@ -22,7 +22,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return;
         };
         let kind = packet.bytes().get(usize::from(headers.l4)).copied().unwrap_or(0);
-        if headers.kind == Kind::Icmp6 && (133..=137).contains(&kind) {
+        if headers.kind == Kind::Icmp6 && (icmp6::ROUTER_SOLICITATION..=icmp6::REDIRECT).contains(&kind) {
             return self.discovery(packet, &headers, port);
         }
         let (source, destination) = super::ends::addresses(&headers, packet.bytes());
@@ -51,7 +51,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// An echo request to one of our addresses is answered.
     fn answer_echo(&mut self, mut packet: I::Packet, headers: &Headers, source: IpAddr) {
-        match craft::echo_reply_in_place(&mut packet, headers) {
+        let answered = match headers.kind {
+            Kind::Icmp6 => craft::echo6_reply_in_place(&mut packet, headers),
+            _ => craft::echo_reply_in_place(&mut packet, headers),
+        };
+        match answered {
             Ok(()) => self.send_to(source, packet),
             Err(reason) => self.discard(packet, reason),
         }
@@ -85,7 +89,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         port: PortId,
         class: AddressClass,
     ) -> Result<Option<Way>, Elsewhere> {
-        let quote = errors::read(packet.bytes(), headers, &self.digest)?;
+        let quote = match errors::read(packet.bytes(), headers, &self.digest) {
+            Ok(quote) => quote,
+            // Such as redirects, and errors about protocols that are not balanced: a router's work.
+            Err(DropReason::UnsupportedIcmp) if class == AddressClass::None => {
+                let (_, destination) = super::ends::addresses(headers, packet.bytes());
+                return self.route_on(packet, headers, port, destination);
+            }
+            Err(reason) => return Err(reason.into()),
+        };
         if matches!(class, AddressClass::Port(_)) {
             return self.tunnel_error(packet.bytes(), &quote).map(|()| None);
         }
