@@ -50,7 +50,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 } else {
                     self.answer_solicitation(&mut packet, &question, port);
                     let to = question.source_mac.unwrap_or(question.station);
-                    let to = if question.is_probe() { nd::multicast_mac(nd::ALL_NODES) } else { to };
+                    let to = if question.is_probe() {
+                        nd::multicast_mac(nd::ALL_NODES)
+                    } else {
+                        to
+                    };
                     self.send(port, to, packet);
                 }
             }
@@ -65,7 +69,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                         solicited,
                         overrides,
                     } = told;
-                    self.learn(&Heard::advertisement(port, target, target_mac, solicited, overrides));
+                    self.learn(&Heard::advertisement(
+                        port, target, target_mac, solicited, overrides,
+                    ));
                 }
                 self.stats.consumed.add(1);
             }

@@ -103,7 +103,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         // The connection's packets in the other direction: those that would answer what is quoted.
         let ends = reversed(&quote, packet.bytes()).ok_or(DropReason::UnsupportedIcmp)?;
-        let owner = self.owner_of(&ends)?;
+        let owner = match self.owner_of(&ends) {
+            Ok(owner) => owner,
+            Err(_) if class == AddressClass::None => {
+                let (_, destination) = super::ends::addresses(headers, packet.bytes());
+                return self.route_on(packet, headers, port, destination);
+            }
+            Err(_) => return Err(DropReason::NoConnection.into()),
+        };
         if owner != self.number {
             return Err(Elsewhere::Worker(owner));
         }

@@ -125,7 +125,7 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, DropReason)> {
             raw(&spoiled(udp.packet(), 25, 200)),
             BadL4Header,
         ),
-        ("an ICMP error about a connection", icmp(&quote), UnsupportedIcmp),
+        ("an ICMP error about a connection", icmp(&quote), NoConnection),
         ("half an ICMP header", icmp(&[3, 3, 0, 0]), BadL4Header),
         (
             "an echo with a wrong checksum",

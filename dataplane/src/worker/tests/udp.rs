@@ -96,7 +96,7 @@ fn one_packet_services() {
         (gateway.stats.connections.get(), gateway.stats.opened.get()),
         (0, 2)
     );
-    let (dropped, sent) = gateway.dropped_by(|gateway| gateway.inbound(&packet.ttl(1)));
+    let (dropped, sent) = gateway.dropped_by(|gateway| gateway.inbound(&packet.clone().ttl(1)));
     assert_eq!(dropped, Some((DropReason::TtlExceeded, 1)));
     assert_eq!(one(sent).icmp.0, 11);
 
