@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::links::Links;
 use crate::config::Place;
+use crate::config::read::address::is_link_local;
 use crate::config::read::network::{RawNeighbour, RawRoute};
 use crate::config::read::port::RawPort;
 use crate::config::read::service::{RawPool, RawService};
@@ -125,6 +126,10 @@ impl Addresses {
         path: impl Fn() -> String,
         report: &mut Report,
     ) {
+        // One on each link, which are different hosts.
+        if is_link_local(address) {
+            return;
+        }
         let Some(&(present, first)) = self.uses.get(&address) else {
             self.uses.insert(address, (new, place));
             return;
@@ -171,7 +176,7 @@ fn refuse_reserved(
 ) {
     if let Some((prefix, _)) = links
         .connected(address)
-        .filter(|(prefix, _)| prefix.is_reserved(address))
+        .filter(|(prefix, _)| !prefix.has_host(address))
     {
         let kind = if address == prefix.last() {
             "broadcast"

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use crate::config::read::address::is_link_local;
 use crate::config::read::port::RawPort;
 use crate::config::types::Prefix;
 
@@ -19,7 +20,8 @@ pub(crate) enum Reach {
     Unknown,
 }
 
-/// Connected prefixes and routes, to be looked up by longest prefix: one map for each length.
+/// Connected prefixes and routes, to be looked up by longest prefix: one map for each length. Without link-local
+/// ones, which every port is on.
 pub(crate) struct Links {
     connected: HashMap<Prefix, usize>,
     routes: HashMap<Prefix, Reach>,
@@ -40,6 +42,9 @@ impl Links {
         for (index, port) in ports.iter().enumerate() {
             links.complete &= !port.incomplete;
             for (_, address) in port.addresses.iter() {
+                if is_link_local(address.address) {
+                    continue;
+                }
                 let prefix = address.prefix();
                 links.note_length(prefix);
                 links.connected.entry(prefix).or_insert(index);
@@ -55,7 +60,7 @@ impl Links {
     }
 
     fn note_length(&mut self, prefix: Prefix) {
-        self.lengths[usize::from(prefix.is_ipv6())][usize::from(prefix.length())] = true;
+        self.lengths[usize::from(prefix.address().is_ipv6())][usize::from(prefix.length())] = true;
     }
 
     /// Notes that a port or route is missing here.
@@ -76,7 +81,9 @@ impl Links {
 
     /// Whether a port has an address of that family.
     pub(crate) fn has_family(&self, ipv6: bool) -> bool {
-        self.connected.keys().any(|prefix| prefix.is_ipv6() == ipv6)
+        self.connected
+            .keys()
+            .any(|prefix| prefix.address().is_ipv6() == ipv6)
     }
 
     /// Whether `prefix` itself is connected.
@@ -105,6 +112,6 @@ impl Links {
     fn prefixes(&self, address: IpAddr) -> impl Iterator<Item = Prefix> {
         let lengths = &self.lengths[usize::from(address.is_ipv6())];
         let used = (0..=128u8).rev().filter(|length| lengths[usize::from(*length)]);
-        used.map(move |length| Prefix::new(address, length))
+        used.map(move |length| Prefix::around(address, length))
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::links::{Links, Reach};
 use super::names::Names;
 use crate::config::Place;
+use crate::config::read::address::is_link_local;
 use crate::config::read::network::{RawNeighbour, RawRoute};
 use crate::config::report::{Fault, Report};
 use crate::config::types::{Neighbour, Prefix, Route};
@@ -69,6 +70,14 @@ fn route_of(
         return None;
     }
     let to = route.to.as_ref()?.value;
+    if is_link_local(to.address()) {
+        let fault = Fault::new(
+            "link-local addresses are on every link and never routed",
+            "remove the route",
+        );
+        report.error(route.place, path, fault);
+        return None;
+    }
     let place = route.place;
     let Some(via) = route.via else {
         if named.is_none() {
@@ -83,13 +92,28 @@ fn route_of(
             place,
         });
     };
-    if via.value.is_ipv6() != to.is_ipv6() {
+    if via.value.is_ipv6() != to.address().is_ipv6() {
         let problem = format!("{to} and its gateway {} are of two families", via.value);
         let fault = Fault::new(problem, "write a gateway of the same family as the destinations");
         report.error(via.place, format!("{path}.via"), fault);
         return None;
     }
     let path = format!("{path}.via");
+    if is_link_local(via.value) {
+        if named.is_none() {
+            let problem = format!(
+                "gateway {} is link-local, and does not tell on which port",
+                via.value
+            );
+            report.error(via.place, path, Fault::new(problem, "write `port:` as well"));
+        }
+        return Some(Route {
+            to,
+            via: Some(via.value),
+            port: named?,
+            place,
+        });
+    }
     let found = links.connected(via.value);
     let on_other = named.is_some_and(|port| !links.is_on(via.value, port));
     let Some((prefix, port)) = found.filter(|_| !on_other) else {
@@ -110,7 +134,7 @@ fn route_of(
         }
         return None;
     };
-    if prefix.is_reserved(via.value) {
+    if !prefix.has_host(via.value) {
         let problem = format!("{} is the network or broadcast address of {prefix}", via.value);
         report.error(
             via.place,
@@ -146,7 +170,10 @@ pub(crate) fn neighbours(
             continue;
         };
         let path = format!("{path}.address");
-        if let Some(first) = seen.insert(address.value, address.place.line) {
+        // A link-local address is another host on each port.
+        let link = neighbour.port.as_ref().filter(|_| is_link_local(address.value));
+        let key = (address.value, link.map(|name| &*name.value));
+        if let Some(first) = seen.insert(key, address.place.line) {
             let problem = format!("{} is a neighbour already, on line {first}", address.value);
             report.error(address.place, path, Fault::new(problem, "keep one of them"));
             continue;
@@ -166,6 +193,9 @@ pub(crate) fn neighbours(
                         "{} is in a network of ports[{found}], not on `port`",
                         address.value
                     ),
+                    None if is_link_local(address.value) => {
+                        format!("{} is link-local, and does not tell on which port", address.value)
+                    }
                     None => format!("{} is in no network of a port", address.value),
                 };
                 let remedy = "write an address inside one of `ports[].addresses`, or `port:` with the port it is behind";

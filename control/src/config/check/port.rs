@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::names::Names;
 use crate::config::Place;
+use crate::config::read::address::is_link_local;
 use crate::config::read::port::{RawLink, RawPort};
 use crate::config::report::{Fault, Report};
 use crate::config::types::{Device, Link, Port, Prefix};
@@ -215,13 +216,15 @@ fn overlaps(ports: &[RawPort], report: &mut Report) {
     let mut prefixes: Vec<(Prefix, usize, usize, Place)> = Vec::new();
     for (index, port) in ports.iter().enumerate() {
         for (item, address) in port.addresses.iter() {
-            prefixes.push((address.prefix(), index, item, address.place));
+            if !is_link_local(address.address) {
+                prefixes.push((address.prefix(), index, item, address.place));
+            }
         }
     }
     prefixes.sort();
     let mut open: Vec<(Prefix, usize, usize, Place)> = Vec::new();
     for next in prefixes {
-        while open.last().is_some_and(|last| !last.0.contains(next.0.network())) {
+        while open.last().is_some_and(|last| !last.0.contains(next.0.address())) {
             open.pop();
         }
         if let Some(&last) = open.last().filter(|last| last.1 != next.1) {

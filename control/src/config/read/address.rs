@@ -34,7 +34,7 @@ fn not_ipv6(text: &str) -> Fault {
         && address.parse::<Ipv6Addr>().is_ok()
     {
         let problem = format!("`{}` has a zone id", shown(text));
-        let remedy = "write an address without one: a link-local address means nothing beyond its link";
+        let remedy = "write the address alone: which link a link-local address is on, `port` tells";
         return Fault::new(problem, remedy);
     }
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
@@ -70,11 +70,29 @@ fn not_ipv4(text: &str) -> Fault {
     Fault::new(format!("`{}` is not an IP address", shown(text)), remedy)
 }
 
-/// The address of one host.
+/// The address of one host, wherever it is.
 pub(crate) fn address(text: &str) -> Result<IpAddr, Fault> {
+    let address = neighbour(text)?;
+    if is_link_local(address) {
+        let problem = format!("{address} is a link-local address, and does not tell on which link");
+        return Err(Fault::new(
+            problem,
+            "write a global or unique local address of the host",
+        ));
+    }
+    Ok(address)
+}
+
+/// The address of one host on a port's link.
+pub(crate) fn neighbour(text: &str) -> Result<IpAddr, Fault> {
     let address = any_address(text)?;
     host(address)?;
     Ok(address)
+}
+
+/// Whether it means another host on each link (RFC 4291 section 2.5.6). IPv4's are routed like any other here.
+pub(crate) fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
 /// The IPv4 address of one host: what has no IPv6 yet.
@@ -104,7 +122,7 @@ pub(crate) fn server_address(text: &str) -> Result<IpAddr, Fault> {
     address(text)
 }
 
-/// Refuses an address that no host on a network has (RFC 6890), or that means nothing beyond one link.
+/// Refuses an address that no host on a network has (RFC 6890).
 fn host(address: IpAddr) -> Result<(), Fault> {
     let kind = match address {
         IpAddr::V4(address) => special4(address),
@@ -136,9 +154,6 @@ fn special6(address: Ipv6Addr) -> Option<&'static str> {
         }
         [0, 0, 0, 0, 0, 0, ..] => Some("an IPv4-compatible address, which is out of use (RFC 4291)"),
         [0xff00..=0xffff, ..] => Some("a multicast address"),
-        [0xfe80..=0xfebf, ..] => {
-            Some("a link-local address, which does not tell on which port it is; every port makes its own")
-        }
         _ => None,
     }
 }
@@ -188,9 +203,9 @@ pub(crate) fn interface_address(text: &str) -> Result<(IpAddr, u8), Fault> {
             remedy,
         ));
     }
-    let prefix = Prefix::new(address, length);
-    if prefix.is_reserved(address)
-        && let IpAddr::V4(network) = prefix.network()
+    let prefix = Prefix::around(address, length);
+    if !prefix.has_host(address)
+        && let IpAddr::V4(network) = prefix.address()
     {
         let kind = if address == prefix.last() {
             "broadcast"
@@ -216,8 +231,8 @@ pub(crate) fn prefix(text: &str) -> Result<Prefix, Fault> {
         _ => {}
     }
     let (address, length) = cidr(text, ["10.1.0.0/16", "2001:db8:1::/48"])?;
-    let prefix = Prefix::new(address, length);
-    if prefix.network() != address {
+    let prefix = Prefix::around(address, length);
+    if prefix.address() != address {
         let problem = format!("{address} is not the first address of a /{length}");
         return Err(Fault::new(problem, format!("write {prefix}")));
     }
@@ -227,7 +242,7 @@ pub(crate) fn prefix(text: &str) -> Result<Prefix, Fault> {
 /// A prefix of addresses that a host can have.
 pub(crate) fn host_prefix(text: &str) -> Result<Prefix, Fault> {
     let prefix = prefix(text)?;
-    host(prefix.network())?;
+    host(prefix.address())?;
     host(prefix.last())?;
     Ok(prefix)
 }
@@ -236,7 +251,7 @@ pub(crate) fn host_prefix(text: &str) -> Result<Prefix, Fault> {
 pub(crate) fn address_range(text: &str, place: Place) -> Result<AddressRange, Fault> {
     if text.contains('/') {
         let prefix = host_prefix(text)?;
-        return match (prefix.network(), prefix.last()) {
+        return match (prefix.address(), prefix.last()) {
             (IpAddr::V4(first), IpAddr::V4(last)) => Ok(AddressRange { first, last, place }),
             _ => Err(only_ipv4(&prefix.to_string())),
         };

@@ -2,7 +2,7 @@
 //! values at once (a name and its use, an address and a prefix) is for [`check`](super::check). A value that is
 //! wrong is reported and replaced by none or the default, so that reading goes on to the next mistake.
 
-mod address;
+pub(super) mod address;
 mod field;
 pub(super) mod network;
 mod node;

@@ -75,7 +75,7 @@ pub(crate) fn route(field: Field<'_>, report: &mut Report) -> RawRoute {
     });
     let via = fields
         .get("via")
-        .and_then(|field| field.value("the gateway's address", report, address::address));
+        .and_then(|field| field.value("the gateway's address", report, address::neighbour));
     let port = reference(&fields, "port", report);
     let unread = |key: &'static str, read: bool| fields.get(key).is_some() && !read;
     RawRoute {
@@ -93,7 +93,7 @@ pub(crate) fn neighbour(field: Field<'_>, report: &mut Report) -> RawNeighbour {
     let address = fields.required("address", "`address: 10.0.0.11`, say", report);
     fields.required("mac", "`mac: 02:00:00:00:00:01`, say", report);
     RawNeighbour {
-        address: address.and_then(|field| field.value("an IP address", report, address::address)),
+        address: address.and_then(|field| field.value("an IP address", report, address::neighbour)),
         mac: mac(&fields, report),
         port: reference(&fields, "port", report),
         names_port: fields.get("port").is_some(),

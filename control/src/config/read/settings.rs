@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use dataplane::flow::{TcpState, Timeouts};
-use dataplane::neighbour;
 use dataplane::service::Settings;
 use dataplane::time::{TICKS_PER_SECOND, seconds};
 
@@ -124,8 +123,7 @@ pub(crate) fn settings(
     let timeouts = timeouts(timeouts_field, report);
     let fields = Fields::open_optional(field, &schema::SETTINGS, report);
     let usual = Settings::default();
-    let [tunnel_source, tunnel_source6] = tunnel_sources(fields.get("tunnel_source"), report)
-        .map(|source| source.map(|prefix| neighbour::Prefix::around(prefix.network(), prefix.length())));
+    let [tunnel_source, tunnel_source6] = tunnel_sources(fields.get("tunnel_source"), report);
     let wait = usual.fragment_timeout / TICKS_PER_SECOND;
     Settings {
         timeouts,
@@ -153,7 +151,7 @@ fn tunnel_sources(field: Option<Field<'_>>, report: &mut Report) -> [Option<Pref
     let each = |field: Field<'_>, report: &mut Report| {
         let expected = "a prefix such as 10.200.0.0/24";
         let prefix = field.value(expected, report, address::host_prefix)?.value;
-        let source = &mut sources[usize::from(prefix.is_ipv6())];
+        let source = &mut sources[usize::from(prefix.address().is_ipv6())];
         if let Some(first) = source {
             let problem = format!("a second prefix of its family, beside {first}");
             field.error(

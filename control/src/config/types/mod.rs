@@ -4,14 +4,13 @@
 
 mod network;
 mod node;
-mod prefix;
 mod service;
 
+pub use dataplane::neighbour::Prefix;
 pub use network::{
     AddressRange, Device, InterfaceAddress, Link, LocalAddresses, Neighbour, Port, PortRange, Route,
 };
 pub use node::{Api, Hugepages, Idle, Limits, Metrics, Node, Workers};
-pub use prefix::Prefix;
 pub use service::{Listener, Pool, Server, Service, Vip};
 
 use dataplane::service::Settings;

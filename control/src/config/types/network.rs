@@ -37,6 +37,15 @@ impl Port {
             Link::Vlan { .. } => None,
         }
     }
+
+    /// Its own addresses, with the length of the prefix of each.
+    #[must_use]
+    pub fn own_addresses(&self) -> Vec<(IpAddr, u8)> {
+        self.addresses
+            .iter()
+            .map(|own| (own.address, own.length))
+            .collect()
+    }
 }
 
 /// Where the frames of a port come from and go to.
@@ -87,7 +96,7 @@ impl InterfaceAddress {
     /// The connected prefix.
     #[must_use]
     pub fn prefix(&self) -> Prefix {
-        Prefix::new(self.address, self.length)
+        Prefix::around(self.address, self.length)
     }
 }
 
