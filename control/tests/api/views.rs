@@ -187,7 +187,10 @@ fn ports_workers_neighbours_and_local_addresses() {
         ("02:00:00:00:00:00", 1500, true)
     );
     assert_eq!(
-        (&wan.addresses[0][..], wan.counters.map(|counters| counters.received_packets)),
+        (
+            &wan.addresses[0][..],
+            wan.counters.map(|counters| counters.received_packets)
+        ),
         ("203.0.113.2/24", Some(7))
     );
     assert_eq!((wan.worker_received, ports[0].number, ports[1].number), (1, 0, 1));
