@@ -1,0 +1,559 @@
+//! Datagrams cut by a naive rule, in any order and state of health.
+
+use super::*;
+use crate::fragment::samples::{PORT, Sample, finished, headers, packet, pattern, samples};
+use crate::fragment::{FRAGMENT_HEADER, word};
+use crate::packet::{Kind, TestPacket};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use std::rc::Rc;
+
+const TIMEOUT: u32 = 3000;
+
+fn reassembly() -> Reassembly<TestPacket> {
+    Reassembly::new(16, 1)
+}
+
+/// Adds a frame at time 0.
+fn add(reassembly: &mut Reassembly<TestPacket>, frame: &[u8]) -> Added<TestPacket> {
+    add_at(reassembly, frame, 0)
+}
+
+fn add_at(reassembly: &mut Reassembly<TestPacket>, frame: &[u8], now: u32) -> Added<TestPacket> {
+    let fragment = packet(frame);
+    let allocate = || Some(TestPacket::large());
+    reassembly.add(&fragment, &headers(frame), PORT, Tick(now), TIMEOUT, allocate)
+}
+
+const HELD: Added<TestPacket> = Added::Held { gave_way: 0 };
+
+/// The frame that came out.
+fn whole_of(added: Added<TestPacket>) -> Vec<u8> {
+    match added {
+        Added::Whole { packet, .. } => packet.bytes().to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn two_fragments_become_the_datagram() {
+    let sample = Sample::v4(99, &[], pattern(2568));
+    let mut reassembly = reassembly();
+    assert_eq!(add(&mut reassembly, &sample.piece(0, 1480)), HELD);
+    assert_eq!(reassembly.held(), 1);
+    match add(&mut reassembly, &sample.piece(1480, 2568)) {
+        Added::Whole {
+            packet,
+            largest,
+            fragments,
+            identification,
+            port,
+        } => {
+            assert_eq!(packet.bytes(), sample.whole());
+            assert_eq!((largest, fragments, identification, port), (1500, 2, 99, PORT));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(reassembly.held(), 0);
+}
+
+/// RFC 8200 4.5: the fragment header goes, and the one before it says what follows. Its first fragment counts, the
+/// second names another next header.
+#[test]
+fn the_fragment_header_goes_and_the_chain_is_mended() {
+    let sample = Sample::v6(0x1234_5678, 2, pattern(1000));
+    let mut reassembly = reassembly();
+    let mut last = sample.piece(496, 1000);
+    last[14 + 56] = 6;
+    assert_eq!(add(&mut reassembly, &last), HELD);
+    match add(&mut reassembly, &sample.piece(0, 496)) {
+        Added::Whole {
+            packet,
+            largest,
+            identification,
+            ..
+        } => {
+            assert_eq!(packet.bytes(), sample.whole());
+            assert_eq!(
+                packet.bytes()[14 + 40..14 + 56],
+                [43, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0]
+            );
+            assert_eq!((largest, identification), (40 + 16 + 8 + 504, 0x1234_5678));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The header of the first fragment is the packet's, wherever in the order it comes; "don't fragment" goes.
+#[test]
+fn the_first_fragment_gives_the_header() {
+    let sample = Sample::v4(7, &[7, 3, 4, 0], pattern(64));
+    let (mut first, mut last) = (sample.piece(0, 32), sample.piece(32, 64));
+    first[20] |= 0x40;
+    last[22] = 9;
+    last[15] = 0xb8;
+    let mut reassembly = reassembly();
+    assert_eq!(add(&mut reassembly, &finished(last, false)), HELD);
+    assert_eq!(
+        whole_of(add(&mut reassembly, &finished(first, false))),
+        sample.whole()
+    );
+}
+
+/// RFC 3168 5.3.
+#[test]
+fn a_mark_of_congestion_survives_where_it_is_understood() {
+    for is_v6 in [false, true] {
+        let sample = if is_v6 {
+            Sample::v6(5, 0, pattern(48))
+        } else {
+            Sample::v4(5, &[], pattern(48))
+        };
+        let marked = |start: usize, codepoint: u8| {
+            let mut frame = sample.piece(start, start + 16);
+            let shift = if is_v6 { 4 } else { 0 };
+            frame[15] = frame[15] & !(3 << shift) | codepoint << shift;
+            finished(frame, is_v6)
+        };
+        for (codepoints, expected) in [
+            ([2, 3, 2], Some(3)),
+            ([1, 1, 3], Some(3)),
+            ([3, 3, 3], Some(3)),
+            ([2, 1, 1], Some(2)),
+            ([0, 0, 0], Some(0)),
+            ([0, 3, 0], None),
+            ([3, 0, 2], None),
+        ] {
+            let mut reassembly = reassembly();
+            add(&mut reassembly, &marked(0, codepoints[0]));
+            add(&mut reassembly, &marked(16, codepoints[1]));
+            match (add(&mut reassembly, &marked(32, codepoints[2])), expected) {
+                (Added::Whole { packet, .. }, Some(expected)) => {
+                    let mut frame = sample.whole();
+                    frame[15] |= expected << if is_v6 { 4 } else { 0 };
+                    assert_eq!(packet.bytes(), finished(frame, is_v6));
+                }
+                (added, None) => assert_eq!(added, lost(3, DropReason::FragmentOverlap)),
+                (added, _) => panic!("{codepoints:?}: {added:?}"),
+            }
+            assert_eq!(reassembly.held(), 0);
+        }
+    }
+}
+
+/// RFC 6946: a whole packet behind a fragment header neither waits nor disturbs its namesakes.
+#[test]
+fn an_atomic_fragment_is_whole_by_itself() {
+    let (sample, other) = (Sample::v6(1, 1, pattern(64)), Sample::v6(1, 1, vec![9; 20]));
+    let mut reassembly = reassembly();
+    assert_eq!(add(&mut reassembly, &sample.piece(0, 32)), HELD);
+    assert_eq!(whole_of(add(&mut reassembly, &other.piece(0, 20))), other.whole());
+    assert_eq!(reassembly.held(), 1);
+    assert_eq!(
+        whole_of(add(&mut reassembly, &sample.piece(32, 64))),
+        sample.whole()
+    );
+}
+
+/// Whatever differs in the key is another datagram.
+#[test]
+fn strangers_are_kept_apart() {
+    let sample = Sample::v4(1, &[], pattern(64));
+    let last = sample.piece(32, 64);
+    for (at, value) in [(26, 11), (30, 11), (19, 2), (23, 6)] {
+        let mut reassembly = reassembly();
+        let mut first = sample.piece(0, 32);
+        first[at] = value;
+        assert_eq!(add(&mut reassembly, &finished(first, false)), HELD, "byte {at}");
+        assert_eq!(add(&mut reassembly, &last), HELD, "byte {at}");
+    }
+    let mut reassembly = reassembly();
+    assert_eq!(add(&mut reassembly, &sample.piece(0, 32)), HELD);
+    let elsewhere = reassembly.add(
+        &packet(&last),
+        &headers(&last),
+        PortId(0),
+        Tick(0),
+        TIMEOUT,
+        || Some(TestPacket::large()),
+    );
+    assert_eq!((elsewhere, reassembly.held()), (HELD, 2));
+}
+
+#[test]
+fn contradicting_ends_are_refused() {
+    let sample = Sample::v4(1, &[], pattern(400));
+    let refused = |frames: &[Vec<u8>]| {
+        let mut reassembly = reassembly();
+        let (last, before) = frames.split_last().unwrap();
+        for frame in before {
+            assert_eq!(add(&mut reassembly, frame), HELD);
+        }
+        let count = frames.len() as u32;
+        assert_eq!(
+            add(&mut reassembly, last),
+            lost(count, DropReason::FragmentOverlap)
+        );
+        assert_eq!(reassembly.held(), 0);
+    };
+    let piece =
+        |start: usize, len: usize, more| sample.piece_of(start, &sample.payload[start..start + len], more);
+    // Beyond the end; another end; an end before what is there; more to follow where the end is.
+    refused(&[piece(80, 16, false), piece(96, 16, true)]);
+    refused(&[piece(80, 16, false), piece(0, 72, true), piece(96, 8, false)]);
+    refused(&[piece(96, 16, true), piece(80, 16, false)]);
+    refused(&[piece(96, 16, true), piece(104, 8, false)]);
+    refused(&[piece(80, 16, false), piece(80, 16, true)]);
+}
+
+#[test]
+fn malformed_pieces_are_dropped_alone() {
+    let mut reassembly = reassembly();
+    for sample in [Sample::v4(1, &[], pattern(64)), Sample::v6(1, 0, pattern(64))] {
+        assert_eq!(add(&mut reassembly, &sample.piece(0, 32)), HELD);
+        for (start, len, more) in [(32, 0, false), (32, 0, true), (32, 12, true)] {
+            let frame = sample.piece_of(start, &sample.payload[start..start + len], more);
+            assert_eq!(add(&mut reassembly, &frame), lost(1, DropReason::BadIpHeader));
+        }
+        assert_eq!(
+            whole_of(add(&mut reassembly, &sample.piece(32, 64))),
+            sample.whole()
+        );
+    }
+}
+
+/// The longest that is put together, in IPv6's smallest pieces and the worst order; one byte more ends it.
+#[test]
+fn the_longest_datagram_comes_in_any_order() {
+    for (sample, room) in [
+        (Sample::v4(1, &[], pattern(65_088)), 1256),
+        (Sample::v6(1, 0, pattern(65_088)), 1232),
+    ] {
+        let pieces = sample.pieces(room);
+        let mut reassembly = reassembly();
+        let (even, odd): (Vec<_>, Vec<_>) = pieces.iter().enumerate().partition(|(i, _)| i % 2 == 0);
+        let mut order: Vec<_> = odd.into_iter().chain(even).map(|(_, piece)| piece).collect();
+        let last = order.pop().unwrap();
+        for piece in order {
+            assert_eq!(add(&mut reassembly, piece), HELD);
+        }
+        assert_eq!(whole_of(add(&mut reassembly, last)), sample.whole());
+
+        let beyond = sample.piece_of(65_080, &[0; 9], false);
+        assert_eq!(
+            add(&mut reassembly, &beyond),
+            lost(1, DropReason::FragmentTooLong)
+        );
+        assert_eq!(add(&mut reassembly, &pieces[0]), HELD);
+        assert_eq!(
+            add(&mut reassembly, &beyond),
+            lost(2, DropReason::FragmentTooLong)
+        );
+        assert_eq!(reassembly.held(), 0);
+    }
+}
+
+#[test]
+fn too_many_gaps_end_the_datagram() {
+    let sample = Sample::v4(1, &[], pattern(2000));
+    let mut reassembly = reassembly();
+    for i in 0..64 {
+        assert_eq!(add(&mut reassembly, &sample.piece(16 * i, 16 * i + 8)), HELD);
+    }
+    let one_more = add(&mut reassembly, &sample.piece(1600, 1608));
+    assert_eq!(
+        (one_more, reassembly.held()),
+        (lost(65, DropReason::FragmentTooLong), 0)
+    );
+}
+
+#[test]
+fn headers_too_long_to_keep_are_refused() {
+    let fits = Sample::v6(1, 17, pattern(16));
+    assert_eq!(fits.head.len(), 190);
+    let longer = Sample::v6(1, 18, pattern(16));
+    let mut reassembly = reassembly();
+    // More than the parser walks, so that nothing finds the fragment header either.
+    assert_eq!(
+        add(&mut reassembly, &longer.piece(0, 8)),
+        lost(1, DropReason::BadIpHeader)
+    );
+    let mut routed = Sample::v6(1, 1, pattern(16));
+    // One routing header of 144 bytes.
+    routed.head[20] = 43;
+    routed.head.truncate(54);
+    routed.head.extend_from_slice(&[17, 17]);
+    routed.head.resize(54 + 144, 0);
+    let mut first = routed.piece(0, 8);
+    // The sample mends the last 8 bytes; here the header's first byte is the field.
+    first[54] = FRAGMENT_HEADER;
+    let headers = Headers {
+        kind: Kind::Fragment6,
+        l3: 14,
+        l4: 54 + 144,
+        end: first.len() as u16,
+        ..Headers::NONE
+    };
+    let added = reassembly.add(&packet(&first), &headers, PORT, Tick(0), TIMEOUT, || {
+        Some(TestPacket::large())
+    });
+    assert_eq!(added, lost(1, DropReason::FragmentTooLong));
+}
+
+#[test]
+fn the_oldest_gives_way() {
+    let mut reassembly = Reassembly::new(2, 1);
+    let sample = |id| Sample::v4(id, &[], pattern(64));
+    add(&mut reassembly, &sample(1).piece(0, 16));
+    add(&mut reassembly, &sample(2).piece(0, 32));
+    add(&mut reassembly, &sample(1).piece(16, 32));
+    assert_eq!(
+        add(&mut reassembly, &sample(3).piece(0, 32)),
+        Added::Held { gave_way: 2 }
+    );
+    assert_eq!(reassembly.held(), 2);
+    assert_eq!(
+        whole_of(add(&mut reassembly, &sample(2).piece(32, 64))),
+        sample(2).whole()
+    );
+    assert_eq!(
+        whole_of(add(&mut reassembly, &sample(3).piece(32, 64))),
+        sample(3).whole()
+    );
+    assert_eq!(add(&mut reassembly, &sample(1).piece(32, 64)), HELD);
+}
+
+/// Buffers of others that never become whole must not shut out everybody until they time out.
+#[test]
+fn the_oldest_gives_up_its_buffer() {
+    let mut reassembly = Reassembly::<TestPacket>::new(8, 1);
+    let sample = |id| Sample::v4(id, &[], pattern(64));
+    let mut without_buffer = |frame: &[u8]| {
+        let fragment = packet(frame);
+        reassembly.add(&fragment, &headers(frame), PORT, Tick(0), TIMEOUT, || None)
+    };
+    assert_eq!(
+        without_buffer(&sample(1).piece(0, 32)),
+        lost(1, DropReason::NoBuffer)
+    );
+    let mut reassembly = Reassembly::new(8, 1);
+    add(&mut reassembly, &sample(1).piece(0, 32));
+    let second = sample(2).piece(0, 32);
+    let added = reassembly.add(
+        &packet(&second),
+        &headers(&second),
+        PORT,
+        Tick(0),
+        TIMEOUT,
+        || None,
+    );
+    assert_eq!((added, reassembly.held()), (Added::Held { gave_way: 1 }, 1));
+    assert_eq!(
+        whole_of(add(&mut reassembly, &sample(2).piece(32, 64))),
+        sample(2).whole()
+    );
+}
+
+#[test]
+fn what_is_not_completed_times_out() {
+    let mut reassembly = reassembly();
+    let sample = |id| Sample::v4(id, &[], pattern(64));
+    add_at(&mut reassembly, &sample(1).piece(0, 16), 0);
+    add_at(&mut reassembly, &sample(1).piece(32, 64), 10);
+    add_at(&mut reassembly, &sample(2).piece(0, 16), 20);
+    add_at(&mut reassembly, &sample(3).piece(0, 16), 20);
+    let mut expired = |now, budget| {
+        let mut lost = Vec::new();
+        reassembly.expire(Tick(now), budget, |fragments| lost.push(fragments));
+        (lost, reassembly.held())
+    };
+    assert_eq!(expired(TIMEOUT - 1, 9), (vec![], 4));
+    assert_eq!(expired(TIMEOUT, 9), (vec![2], 2));
+    assert_eq!(expired(TIMEOUT + 20, 1), (vec![1], 1));
+    assert_eq!(expired(TIMEOUT + 20, 1), (vec![1], 0));
+    // A fragment that comes too late starts anew.
+    assert_eq!(add_at(&mut reassembly, &sample(1).piece(16, 32), TIMEOUT), HELD);
+}
+
+/// A packet that tells how many of its kind there are.
+struct Counted {
+    inner: TestPacket,
+    _alive: Rc<()>,
+}
+
+impl Packet for Counted {
+    fn bytes(&self) -> &[u8] {
+        self.inner.bytes()
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.inner.bytes_mut()
+    }
+    fn prepend(&mut self, len: usize) -> bool {
+        self.inner.prepend(len)
+    }
+    fn trim_front(&mut self, len: usize) -> bool {
+        self.inner.trim_front(len)
+    }
+    fn resize(&mut self, len: usize) -> bool {
+        self.inner.resize(len)
+    }
+}
+
+/// Up to 6 bytes of random choice for a fragment of one of a few datagrams.
+fn garbled() -> impl Strategy<Value = Vec<u8>> {
+    let pieces = (
+        0u16..6,
+        any::<bool>(),
+        0usize..8,
+        1usize..4,
+        any::<bool>(),
+        0u8..12,
+    );
+    pieces.prop_map(|(id, is_v6, start, units, more, odd)| {
+        let payload = pattern(128);
+        let sample = if is_v6 {
+            Sample::v6(id.into(), 1, payload)
+        } else {
+            Sample::v4(id, &[], payload)
+        };
+        let (start, end) = (start * 8, (start + units) * 8);
+        let mut data = sample.payload[start..end].to_vec();
+        // Now and then other content, or a length that is not right.
+        match odd {
+            0 => data[0] ^= 1,
+            1 => data.truncate(5),
+            _ => {}
+        }
+        sample.piece_of(start, &data, more)
+    })
+}
+
+proptest! {
+    /// Cut anywhere, in any order, with pieces that come twice: the same bytes.
+    #[test]
+    fn any_cuts_in_any_order_give_the_datagram(
+        sample in prop_oneof![9 => samples(3000), 1 => samples(65_000)],
+        cuts in proptest::collection::vec(any::<Index>(), 1..20),
+        shuffle in proptest::collection::vec(any::<Index>(), 40),
+        padding in 0usize..20,
+    ) {
+        let units = sample.payload.len().div_ceil(8);
+        let mut ends: Vec<_> = cuts.iter().map(|cut| (1 + cut.index(units - 1)) * 8).collect();
+        ends.push(sample.payload.len());
+        ends.sort_unstable();
+        ends.dedup();
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let mut pieces: Vec<_> = starts.zip(ends.iter().copied()).map(|(start, end)| sample.piece(start, end)).collect();
+        let largest = pieces.iter().map(|piece| piece.len() - 14).max();
+        for i in 0..pieces.len() {
+            let other = shuffle[i].index(pieces.len());
+            pieces.swap(i, other);
+        }
+        for piece in &mut pieces {
+            piece.resize(piece.len() + padding, 0xee);
+        }
+        let mut reassembly = reassembly();
+        let (last, others) = pieces.split_last().unwrap();
+        for (i, piece) in others.iter().enumerate() {
+            prop_assert_eq!(add(&mut reassembly, piece), HELD);
+            let twice = &others[shuffle[i + 20].index(i + 1)];
+            prop_assert_eq!(add(&mut reassembly, twice), lost(1, DropReason::FragmentDuplicate));
+        }
+        prop_assert_eq!(reassembly.held(), others.len());
+        match add(&mut reassembly, last) {
+            Added::Whole { packet, largest: longest, fragments, identification, .. } => {
+                prop_assert_eq!(packet.bytes(), sample.whole());
+                prop_assert_eq!(Some(usize::from(longest)), largest);
+                prop_assert_eq!(fragments as usize, pieces.len());
+                prop_assert_eq!(identification, sample.identification);
+            }
+            other => prop_assert!(false, "{:?}", other),
+        }
+        prop_assert_eq!(reassembly.held(), 0);
+    }
+
+    /// RFC 5722: any overlap that is not a mere repetition ends the datagram.
+    #[test]
+    fn overlaps_are_refused(
+        sample in samples(600).prop_filter("long enough", |sample| sample.payload.len() >= 96),
+        skip in 0usize..6,
+        other in (0usize..12, 1usize..6),
+        change in any::<bool>(),
+    ) {
+        let mut reassembly = reassembly();
+        // Six pieces of 16 bytes, one of which is missing.
+        for i in (0..6).filter(|&i| i != skip) {
+            prop_assert_eq!(add(&mut reassembly, &sample.piece_of(i * 16, &sample.payload[i * 16..i * 16 + 16], true)), HELD);
+        }
+        let (start, end) = (other.0 * 8, (other.0 + other.1) * 8);
+        prop_assume!(end <= 96);
+        let mut data = sample.payload[start..end].to_vec();
+        if change {
+            data[0] ^= 0x55;
+        }
+        let gap = skip * 16..skip * 16 + 16;
+        let touched = (start..end).filter(|at| gap.contains(at)).count();
+        let expected = match touched {
+            0 if !change => lost(1, DropReason::FragmentDuplicate),
+            n if n == end - start => HELD,
+            _ => lost(6, DropReason::FragmentOverlap),
+        };
+        let held = match &expected {
+            Added::Lost { fragments: 6, .. } => 0,
+            Added::Lost { .. } => 5,
+            _ => 6,
+        };
+        prop_assert_eq!(add(&mut reassembly, &sample.piece_of(start, &data, true)), expected);
+        prop_assert_eq!(reassembly.held(), held);
+    }
+
+    /// Every fragment that went in is held, or has come out by exactly one way; there are never more datagrams or
+    /// buffers than allowed.
+    #[test]
+    fn nothing_is_lost_uncounted(
+        capacity in 1u16..4,
+        buffers in 0usize..4,
+        frames in proptest::collection::vec((garbled(), 0u32..900), 1..120),
+    ) {
+        let (mut reassembly, alive) = (Reassembly::<Counted>::new(capacity, 7), Rc::new(()));
+        let counted = |inner| Counted { inner, _alive: Rc::clone(&alive) };
+        let (mut now, mut gone) = (0, 0);
+        for (i, (frame, later)) in frames.iter().enumerate() {
+            now += later;
+            let fragment = Counted { inner: packet(frame), _alive: Rc::new(()) };
+            let allocate = || (Rc::strong_count(&alive) - 1 < buffers).then(|| counted(TestPacket::large()));
+            match reassembly.add(&fragment, &headers(frame), PORT, Tick(now), TIMEOUT, allocate) {
+                Added::Held { gave_way } => gone += gave_way as usize,
+                Added::Whole { fragments, packet, .. } => {
+                    gone += fragments as usize;
+                    let total = if frame[14] >> 4 == 6 { 54 + word(packet.bytes(), 18) } else { 14 + word(packet.bytes(), 16) };
+                    prop_assert_eq!(packet.bytes().len(), usize::from(total));
+                }
+                Added::Lost { fragments, .. } => gone += fragments as usize,
+            }
+            reassembly.expire(Tick(now), 1, |fragments| gone += fragments as usize);
+            prop_assert_eq!(gone + reassembly.held(), i + 1);
+            prop_assert!(Rc::strong_count(&alive) - 1 <= buffers.min(usize::from(capacity)));
+        }
+        now += TIMEOUT;
+        reassembly.expire(Tick(now), usize::from(capacity), |fragments| gone += fragments as usize);
+        prop_assert_eq!((gone, reassembly.held(), Rc::strong_count(&alive)), (frames.len(), 0, 1));
+    }
+
+    /// Neither bytes nor headers that lie bring it down.
+    #[test]
+    fn garbage_never_panics(
+        frames in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..200), any::<bool>(), any::<[u8; 2]>()), 1..20),
+    ) {
+        let mut reassembly = reassembly();
+        for (mut frame, is_v6, [l4, end]) in frames {
+            if let Some(flags) = frame.get_mut(20..40) {
+                // Few names, so that they meet.
+                flags[2..].fill(0);
+            }
+            let kind = if is_v6 { Kind::Fragment6 } else { Kind::Fragment };
+            let headers = Headers { kind, l3: 14, l4: l4.into(), end: end.into(), ..Headers::NONE };
+            let _ = reassembly.add(&packet(&frame), &headers, PORT, Tick(0), TIMEOUT, || Some(TestPacket::large()));
+        }
+    }
+}
