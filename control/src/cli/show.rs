@@ -9,6 +9,7 @@ use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// Shows what was asked for.
@@ -171,7 +172,7 @@ fn servers(servers: Vec<Server>) -> Table {
         let totals = server.totals;
         table.row(cells![
             server.listen,
-            format!("{}:{}", server.address, server.port),
+            SocketAddr::new(server.address, server.port),
             server.mode,
             server.weight,
             totals.active,

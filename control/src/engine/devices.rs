@@ -118,7 +118,7 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
         addresses: port
             .addresses
             .iter()
-            .map(|own| (own.address, own.length))
+            .map(|own| (own.address.into(), own.length))
             .collect(),
         check_partial: has_software_peer(&port.device),
     };

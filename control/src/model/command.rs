@@ -103,10 +103,7 @@ impl Model {
 
     fn delete_server(&mut self, id: &ServiceId, endpoint: &Endpoint) -> Result<(), CommandError> {
         let key = self.known(id, Refusal::ServiceNotDefined)?;
-        let IpAddr::V4(address) = endpoint.address else {
-            return Err(Refusal::NoSuchServer.into());
-        };
-        let at = position(&self.services[&key].service, address, endpoint.port);
+        let at = position(&self.services[&key].service, endpoint.address, endpoint.port);
         self.remove_server(key, at.ok_or(Refusal::NoSuchServer)?);
         Ok(())
     }
@@ -179,7 +176,7 @@ impl Model {
         }
         Ok(Server {
             slot: 0,
-            address,
+            address: address.into(),
             port: server.endpoint.port,
             weight: server.weight,
             mode,
@@ -211,7 +208,7 @@ fn key_of(id: &ServiceId) -> Result<ServiceKey, CommandError> {
                 ipvsadm::Protocol::Sctp => return Err(CommandError::Unsupported("an SCTP service")),
             };
             Ok(ServiceKey {
-                address,
+                address: address.into(),
                 port,
                 protocol,
             })

@@ -78,7 +78,7 @@ impl Model {
             port.addresses = wanted
                 .addresses
                 .iter()
-                .map(|own| (own.address, own.length))
+                .map(|own| (own.address.into(), own.length))
                 .collect();
         }
         if ports[..] != self.network.ports[..] {
@@ -232,7 +232,7 @@ fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
 
 fn key_of(listener: &config::Listener) -> ServiceKey {
     ServiceKey {
-        address: listener.address,
+        address: listener.address.into(),
         port: listener.port,
         protocol: listener.protocol,
     }
@@ -241,7 +241,7 @@ fn key_of(listener: &config::Listener) -> ServiceKey {
 fn server_of(service: &config::Service, server: &config::Server, listener: &config::Listener) -> Server {
     Server {
         slot: 0,
-        address: server.address,
+        address: server.address.into(),
         port: server.port_for(listener),
         weight: server.weight,
         mode: service.mode_of(server),
@@ -254,7 +254,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
 fn static_neighbour(neighbour: &config::Neighbour) -> StaticNeighbour {
     StaticNeighbour {
         port: PortId(neighbour.port as u8),
-        address: neighbour.address,
+        address: neighbour.address.into(),
         mac: MacAddr(neighbour.mac),
     }
 }
@@ -263,9 +263,13 @@ fn routes_of(config: &Config, connected: &[Connected]) -> Result<RouteTable, Mod
     let mut connected = connected.to_vec();
     let mut routes = Vec::new();
     for route in &config.routes {
-        let to = Prefix::around(route.to.network(), route.to.length());
+        let to = Prefix::around(route.to.network().into(), route.to.length());
         match route.via {
-            Some(via) => routes.push(Route { to, via }),
+            Some(via) => routes.push(Route {
+                to,
+                via: via.into(),
+                port: None,
+            }),
             None => connected.push(Connected {
                 port: PortId(route.port as u8),
                 prefix: to,

@@ -19,7 +19,7 @@ use dataplane::service::{Network, PortSettings, Server, Service, ServiceKey, Set
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What identifies a server: its service, and its own address and port (host order).
@@ -28,7 +28,7 @@ pub struct ServerKey {
     /// The service.
     pub service: ServiceKey,
     /// The server's address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The server's port, host order.
     pub port: u16,
 }
@@ -168,7 +168,7 @@ impl Model {
     }
 
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
-    fn addresses(&self, more: Option<Ipv4Addr>) -> Result<Arc<AddressTable>, AddressError> {
+    fn addresses(&self, more: Option<IpAddr>) -> Result<Arc<AddressTable>, AddressError> {
         let ports = || (0u8..).map(PortId).zip(self.network.ports.iter());
         let own: Vec<_> = ports()
             .flat_map(|(id, port)| port.addresses.iter().map(move |&(own, _)| (id, own)))
@@ -189,7 +189,7 @@ impl Model {
                     .pool
                     .addresses
                     .iter()
-                    .map(move |&address| (group.port, address))
+                    .map(move |&address| (group.port, address.into()))
             })
             .collect();
         let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
@@ -328,7 +328,7 @@ struct ServiceSpec {
 }
 
 /// Where the server of that address and port (host order) stands in a service's list.
-fn position(service: &Service, address: Ipv4Addr, port: u16) -> Option<usize> {
+fn position(service: &Service, address: IpAddr, port: u16) -> Option<usize> {
     service
         .servers
         .iter()

@@ -250,7 +250,7 @@ fn ports(config: &Config) -> Vec<PortSettings> {
             addresses: port
                 .addresses
                 .iter()
-                .map(|own| (own.address, own.length))
+                .map(|own| (own.address.into(), own.length))
                 .collect(),
             check_partial: true,
         })

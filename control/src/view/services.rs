@@ -4,7 +4,7 @@ use crate::gateway::{Gateway, ServerTotals, State};
 use crate::model::VirtualService;
 use dataplane::service;
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// A service, with the sums over its servers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct Service {
     /// VIP, port and protocol, such as `203.0.113.100:80/tcp`.
     pub listen: String,
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The port, host order.
     pub port: u16,
     /// `tcp` or `udp`.
@@ -48,7 +48,7 @@ pub struct Server {
     /// Where the service listens.
     pub listen: String,
     /// The server's address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The server's port, host order.
     pub port: u16,
     /// The forwarding mode.

@@ -227,7 +227,7 @@ fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>
             addresses: port
                 .addresses
                 .iter()
-                .map(|own| (own.address, own.length))
+                .map(|own| (own.address.into(), own.length))
                 .collect(),
             check_partial: false,
         });

@@ -58,13 +58,16 @@ fn services_and_servers_count_their_own_traffic_even_where_they_share_a_server()
         .iter()
         .map(|server| {
             (
-                server.address.octets()[3],
+                server.address.to_string(),
                 server.weight,
                 server.totals.connections,
             )
         })
         .collect();
-    assert_eq!(told, [(12, 2, 2), (11, 1, 1)]);
+    assert_eq!(
+        told,
+        [("10.0.0.12".to_owned(), 2, 2), ("10.0.0.11".to_owned(), 1, 1)]
+    );
     assert_eq!(
         (servers[0].mode.as_str(), servers[0].port, &servers[0].warning),
         ("fullnat", 8080, &None)
@@ -203,14 +206,14 @@ fn ports_workers_neighbours_and_local_addresses() {
     let neighbours: Vec<Neighbour> = fake.get("/v1/neighbours");
     let told: Vec<_> = neighbours
         .iter()
-        .map(|neighbour| (&*neighbour.port, neighbour.address.octets()[3], &*neighbour.state))
+        .map(|neighbour| (&*neighbour.port, neighbour.address.to_string(), &*neighbour.state))
         .collect();
     assert_eq!(
         told,
         [
-            ("wan", 50, "static"),
-            ("lan", 11, "static"),
-            ("lan", 12, "static")
+            ("wan", "203.0.113.50".to_owned(), "static"),
+            ("lan", "10.0.0.11".to_owned(), "static"),
+            ("lan", "10.0.0.12".to_owned(), "static")
         ]
     );
     assert_eq!(neighbours[1].mac.as_deref(), Some("02:00:00:00:00:11"));

@@ -6,6 +6,8 @@ pub mod checksum;
 pub mod craft;
 pub mod digest;
 pub mod ethernet;
+pub mod gre;
+pub mod gue;
 pub mod headers;
 pub mod icmp;
 pub mod ipv4;
