@@ -129,7 +129,7 @@ mod tests {
         let ip = Ipv4Addr::new(10, 0, 0, 1);
         let mut record = Record::new(132, Mode::Nat, FlowKey::new(ip, 1, ip, 2), FlowKey::default());
         record.state = SctpState::CookieEchoed as u8;
-        let server = SocketAddrV4::new(ip, 2905);
+        let server = SocketAddrV4::new(ip, 2905).into();
         let shown = Connection::describe(&record, server, &Timeouts::default(), Tick(100));
         assert_eq!(
             (shown.protocol_name(), shown.state, shown.remaining),
