@@ -183,7 +183,8 @@ fn what_breaks_a_rule_is_malformed() {
             (&[(21, 254)][..], "a router passed it on"),
             (&[(55, 1)][..], "a code"),
             (&[(62, 0xff), (63, 2)][..], "a group as target"),
-            (&[(62, 0), (76, 0)][..], "nobody or loopback as target"),
+            (&[(62, 0), (76, 0), (77, 1)][..], "loopback as target"),
+            (&[(62, 0), (76, 0), (77, 0)][..], "nobody as target"),
         ] {
             assert_eq!(changed(hex, changes), malformed, "{rule}");
         }
