@@ -127,7 +127,7 @@ proptest! {
         let naive = |chunks: &[u8]| {
             let (&kind, length) = (chunks.first()?, chunks.get(2..4)?);
             let length = usize::from(length[0]) * 256 + usize::from(length[1]);
-            let padded = (length + 3) / 4 * 4;
+            let padded = length.div_ceil(4) * 4;
             let rest = if length < 4 { &[] } else { chunks.get(padded..).unwrap_or(&[]) };
             Some((kind, rest.to_vec()))
         };
