@@ -17,11 +17,14 @@ pub const ICMP: u8 = 1;
 pub const TCP: u8 = 6;
 /// The protocol number of UDP.
 pub const UDP: u8 = 17;
+/// The protocol number of SCTP.
+pub const SCTP: u8 = 132;
 
 const TOTAL_LEN: usize = 2;
 const IDENTIFICATION: usize = 4;
 const FLAGS: usize = 6;
 const DONT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS: u16 = 0x2000;
 const FRAGMENT_OFFSET: u16 = 0x1fff;
 const TTL: usize = 8;
 const PROTOCOL: usize = 9;
@@ -62,6 +65,13 @@ pub fn identification(packet: &[u8]) -> u16 {
 #[must_use]
 pub fn dont_fragment(packet: &[u8]) -> bool {
     wire::get_u16(packet, FLAGS) & DONT_FRAGMENT != 0
+}
+
+/// Whether this is a fragment, the first or another.
+#[inline]
+#[must_use]
+pub fn is_fragment(packet: &[u8]) -> bool {
+    wire::get_u16(packet, FLAGS) & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
 }
 
 /// Whether this is a fragment other than the first: it holds no L4 header.
@@ -227,7 +237,13 @@ mod tests {
             (ttl(&HEADER), protocol(&HEADER), identification(&HEADER)),
             (64, TCP, 0)
         );
-        assert!(dont_fragment(&HEADER) && !is_later_fragment(&HEADER));
+        assert!(dont_fragment(&HEADER) && !is_fragment(&HEADER));
+        for (field, later) in [(0x2000, false), (0x2001, true), (0x0001, true)] {
+            let mut piece = HEADER;
+            wire::put_u16(&mut piece, FLAGS, field);
+            assert!(is_fragment(&piece), "{field:#06x}");
+            assert_eq!(is_later_fragment(&piece), later, "{field:#06x}");
+        }
         assert_eq!(source(&HEADER), Ipv4Addr::new(10, 1, 0, 1));
         assert_eq!(destination(&HEADER), Ipv4Addr::new(10, 0, 0, 100));
     }

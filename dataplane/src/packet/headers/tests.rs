@@ -2,8 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::super::buffer::TestPacket;
+use std::net::Ipv4Addr;
+
+use super::super::buffer::{ChecksumStatus, TestPacket};
+use super::super::{checksum, sctp};
 use super::*;
+
+mod v6;
 
 const RULES: PortRules = PortRules {
     mac: MacAddr([2, 0, 0, 0, 0, 1]),
@@ -93,7 +98,9 @@ fn the_link_header_is_judged_first() {
         (&[(5, 9)][..], NotOurMac),
         (&[(12, 0x81)][..], VlanTag),
         (&[(12, 0x88), (13, 0xa8)][..], VlanTag),
-        (&[(12, 0x86), (13, 0xdd)][..], UnknownEthertype),
+        (&[(12, 0x88), (13, 0x8e)][..], UnknownEthertype),
+        // IPv4 that says it were IPv6.
+        (&[(12, 0x86), (13, 0xdd)][..], BadIpHeader),
         // IPv4 in a link broadcast or multicast.
         (
             &[(0, 0xff), (1, 0xff), (2, 0xff), (3, 0xff), (4, 0xff), (5, 0xff)][..],
@@ -150,11 +157,8 @@ fn ip_headers_that_cannot_be_are_refused() {
         (&[(26, 224)][..], BadSource),
         (&[(26, 239)][..], BadSource),
         (&[(26, 255), (27, 255), (28, 255), (29, 255)][..], BadSource),
-        // A first fragment, and a later one.
-        (&[(20, 0x20)][..], Fragment),
-        (&[(20, 0x00), (21, 0x08)][..], Fragment),
-        (&[(23, 132)][..], UnknownProtocol),
         (&[(23, 47)][..], UnknownProtocol),
+        (&[(23, 58)][..], UnknownProtocol),
     ] {
         assert_eq!(changed(SYN, changes), Err(reason), "{changes:?}");
     }
@@ -203,6 +207,92 @@ fn ip_options_are_honoured() {
             );
         }
     }
+}
+
+/// Pieces of the datagram: the first, one in the middle, the last.
+#[test]
+fn fragments_are_told_by_their_header_alone() {
+    let piece = |flags: [u8; 2], len: usize| {
+        let mut frame = bytes(DATAGRAM)[..34].to_vec();
+        frame.extend(vec![7; len]);
+        frame[20..22].copy_from_slice(&flags);
+        let total_len = 20 + len as u16;
+        frame[16..18].copy_from_slice(&total_len.to_be_bytes());
+        fix_ip_checksum(&mut frame);
+        parse(&TestPacket::new(&frame), &RULES)
+    };
+    let expected = Headers {
+        key: FlowKey::new([10, 1, 0, 1].into(), 0, [10, 0, 0, 100].into(), 0),
+        l3: 14,
+        l4: 34,
+        end: 50,
+        protocol: 17,
+        ttl: 64,
+        kind: Kind::Fragment,
+        ..Headers::NONE
+    };
+    for flags in [[0x20, 0], [0x20, 1], [0, 1], [0x40, 1]] {
+        assert_eq!(piece(flags, 16), Ok(expected), "{flags:02x?}");
+    }
+    assert_eq!(piece([0, 9], 1).map(|headers| headers.end), Ok(35));
+    // Pieces that something must follow are counted in units of 8 bytes; a datagram ends at 65,535 bytes.
+    for (flags, len) in [
+        ([0x20, 0], 15),
+        ([0x20, 9], 1),
+        ([0, 9], 0),
+        ([0x1f, 0xff], 8),
+        ([0x3f, 0xfe], 8),
+    ] {
+        assert_eq!(
+            piece(flags, len),
+            Err(DropReason::BadIpHeader),
+            "{flags:02x?} {len}"
+        );
+    }
+    assert!(piece([0x1f, 0xfc], 11).is_ok());
+    assert_eq!(piece([0x1f, 0xfc], 12), Err(DropReason::BadIpHeader));
+    let other = changed(DATAGRAM, &[(21, 1), (20, 0), (23, 89)]);
+    assert_eq!(other, Err(DropReason::UnknownProtocol));
+}
+
+/// An INIT, and what cannot be one.
+#[test]
+fn sctp_is_a_flow() {
+    let mut frame = bytes(SYN)[..34].to_vec();
+    frame.extend([0x9c, 0x40, 0, 80, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20]);
+    (frame[17], frame[23]) = (36, 132);
+    fix_ip_checksum(&mut frame);
+    let headers = parse(&TestPacket::new(&frame), &RULES).unwrap();
+    assert_eq!(
+        headers.key,
+        FlowKey::new([10, 1, 0, 1].into(), 40000, [10, 0, 0, 100].into(), 80)
+    );
+    assert_eq!(
+        (headers.kind, headers.protocol, headers.end),
+        (Kind::Flow, 132, 50)
+    );
+    assert_eq!(headers.l4_flags, sctp::Event::Init as u8);
+    for (len, expected) in [
+        (7, Err(DropReason::BadL4Header)),
+        (11, Err(DropReason::BadL4Header)),
+        (12, Ok(())),
+    ] {
+        let mut cut = frame.clone();
+        cut[17] = 20 + len;
+        fix_ip_checksum(&mut cut);
+        assert_eq!(
+            parse(&TestPacket::new(&cut), &RULES).map(|_| ()),
+            expected,
+            "{len} bytes"
+        );
+    }
+    // Other than TCP and UDP, it is not asked for the pseudo header's sum.
+    let judged = Judged(
+        TestPacket::new(&frame),
+        ChecksumStatus::Unknown,
+        ChecksumStatus::Bad,
+    );
+    assert_eq!(parse(&judged, &RULES), Err(DropReason::BadL4Checksum));
 }
 
 /// A packet whose device has looked at the checksums.
@@ -309,7 +399,9 @@ fn check_promises(frame: &[u8]) {
     assert!(l3 == 14 && l3 <= l4 && l4 <= end && end <= frame.len());
     let least = match (headers.kind, headers.protocol) {
         (Kind::Flow, 6) => 20,
+        (Kind::Flow, 132) => 12,
         (Kind::Flow, 17) | (Kind::Icmp, 1) => 8,
+        (Kind::Fragment, 1 | 6 | 17 | 132) => 1,
         (Kind::Arp, 0) => return,
         other => panic!("{other:?}"),
     };

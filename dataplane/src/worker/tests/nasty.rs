@@ -66,7 +66,11 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, DropReason)> {
             NotOurMac,
         ),
         ("IPv4 by broadcast", tcp.frame(MacAddr::BROADCAST), NotForUs),
-        ("IPv6", framed(WAN_MAC, 0x86dd, &[0x60; 60]), UnknownEthertype),
+        (
+            "IPv6 beyond its frame",
+            framed(WAN_MAC, 0x86dd, &[0x60; 60]),
+            TruncatedFrame,
+        ),
         (
             "a VLAN tag",
             framed(WAN_MAC, 0x8100, &[&[0, 5, 8, 0], &inner[..]].concat()),
@@ -82,7 +86,7 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, DropReason)> {
             raw(&spoiled(inner.clone(), 10, inner[10] ^ 1)),
             BadIpChecksum,
         ),
-        ("a first fragment", ip(&tcp, 6, 0x20), Fragment),
+        ("a first fragment of 20 bytes", ip(&tcp, 6, 0x20), BadIpHeader),
         ("a last fragment", ip(&tcp, 7, 9), Fragment),
         ("from loopback", from([127, 0, 0, 1]), BadSource),
         ("from multicast", from([224, 0, 0, 1]), BadSource),
@@ -97,8 +101,8 @@ fn corpus() -> Vec<(&'static str, Vec<u8>, DropReason)> {
         ("IP in IP", carried(4, &inner), UnknownProtocol),
         (
             "an SCTP INIT to a TCP service",
-            carried(132, &[0x9c, 0x40, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 20]),
-            UnknownProtocol,
+            carried(132, &[0x9c, 0x40, 0, 80, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20]),
+            NoService,
         ),
         ("protocol 255 without data", carried(255, &[]), UnknownProtocol),
         ("half a TCP header", ip(&tcp, 3, 30), BadL4Header),
