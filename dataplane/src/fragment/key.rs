@@ -1,12 +1,7 @@
 //! What the fragments of one datagram have in common.
 
-use super::{FRAGMENT_HEADER_LEN, L3, word};
-use crate::packet::{AddressDigest, Headers, Kind, PortId};
-
-const SOURCE4: usize = L3 + 12;
-const IDENTIFICATION4: usize = L3 + 4;
-const PROTOCOL4: usize = L3 + 9;
-const SOURCE6: usize = L3 + 8;
+use super::L3;
+use crate::packet::{AddressDigest, Headers, Kind, PortId, ipv4, ipv6};
 
 /// The name of a datagram that arrives in fragments. Fragments with equal keys belong together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,26 +20,27 @@ impl DatagramKey {
     /// Ethernet header.
     #[must_use]
     pub fn of(frame: &[u8], headers: &Headers, port: PortId) -> Option<DatagramKey> {
-        let mut addresses = [0; 32];
+        let packet = frame.get(L3..)?;
         match headers.kind {
             Kind::Fragment => {
-                addresses[..8].copy_from_slice(frame.get(SOURCE4..SOURCE4 + 8)?);
+                let header = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
+                let mut addresses = [0; 32];
+                addresses[..8].copy_from_slice(&header[12..20]);
                 Some(DatagramKey {
                     addresses,
-                    identification: u32::from(word(frame, IDENTIFICATION4)),
-                    protocol: *frame.get(PROTOCOL4)?,
+                    identification: u32::from(ipv4::identification(header)),
+                    protocol: ipv4::protocol(header),
                     is_v6: false,
                     port,
                 })
             }
             Kind::Fragment6 => {
-                addresses.copy_from_slice(frame.get(SOURCE6..SOURCE6 + 32)?);
-                let l4 = usize::from(headers.l4);
-                let header = frame.get(l4..)?.first_chunk::<FRAGMENT_HEADER_LEN>()?;
-                let [_, _, _, _, a, b, c, d] = *header;
+                let header = frame
+                    .get(usize::from(headers.l4)..)?
+                    .first_chunk::<{ ipv6::FRAGMENT_LEN }>()?;
                 Some(DatagramKey {
-                    addresses,
-                    identification: u32::from_be_bytes([a, b, c, d]),
+                    addresses: ipv6::addresses(packet.first_chunk::<{ ipv6::HEADER_LEN }>()?),
+                    identification: ipv6::Fragment::read(header).identification,
                     protocol: 0,
                     is_v6: true,
                     port,
