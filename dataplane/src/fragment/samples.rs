@@ -48,7 +48,7 @@ impl Sample {
         head.extend_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         head.extend_from_slice(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
         for i in 0..extensions {
-            head.extend_from_slice(&[number(i + 1), 0, 1, 4, 0, 0, 0, 0]);
+            head.extend_from_slice(&[number(i + 1), 0, 1, 0, 0, 0, 0, 0]);
         }
         Sample {
             head,
@@ -130,7 +130,7 @@ pub(super) fn headers(frame: &[u8]) -> Headers {
     let (mut number, mut at) = (frame[20], 54);
     while number != ipv6::FRAGMENT {
         number = frame[at];
-        at += 8;
+        at += 8 * (usize::from(frame[at + 1]) + 1);
     }
     Headers {
         kind: Kind::Fragment6,

@@ -4,7 +4,7 @@ mod properties;
 
 use super::*;
 use crate::fragment::samples::{PORT, Sample, finished, headers, packet, pattern};
-use crate::packet::{Kind, TestPacket, ipv6};
+use crate::packet::TestPacket;
 
 const TIMEOUT: u32 = 3000;
 
@@ -74,7 +74,7 @@ fn the_fragment_header_goes_and_the_chain_is_mended() {
             assert_eq!(packet.bytes(), sample.whole());
             assert_eq!(
                 packet.bytes()[14 + 40..14 + 56],
-                [43, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0]
+                [43, 0, 1, 0, 0, 0, 0, 0, 17, 0, 1, 0, 0, 0, 0, 0]
             );
             assert_eq!((largest, identification), (40 + 16 + 8 + 504, 0x1234_5678));
         }
@@ -265,37 +265,37 @@ fn too_many_gaps_end_the_datagram() {
     );
 }
 
+/// A first fragment behind one routing header of `len` bytes.
+fn behind_a_routing_header(len: usize) -> Vec<u8> {
+    let mut frame = Sample::v6(1, 0, vec![]).head;
+    frame[20] = 43;
+    frame.extend_from_slice(&[44, (len / 8 - 1) as u8]);
+    frame.resize(54 + len, 0);
+    frame.extend_from_slice(&[17, 0, 0, 1, 0, 0, 0, 1]);
+    frame.extend_from_slice(&pattern(8));
+    finished(frame, true)
+}
+
 #[test]
 fn headers_too_long_to_keep_are_refused() {
-    let fits = Sample::v6(1, 17, pattern(16));
-    assert_eq!(fits.head.len(), 190);
-    let longer = Sample::v6(1, 18, pattern(16));
     let mut reassembly = reassembly();
-    // More than the parser walks, so that nothing finds the fragment header either.
+    let (fits, longer) = (behind_a_routing_header(136), behind_a_routing_header(144));
     assert_eq!(
-        add(&mut reassembly, &longer.piece(0, 8)),
-        lost(1, DropReason::BadIpHeader)
+        add(&mut reassembly, &longer),
+        lost(1, DropReason::FragmentTooLong)
     );
-    let mut routed = Sample::v6(1, 1, pattern(16));
-    // One routing header of 144 bytes.
-    routed.head[20] = 43;
-    routed.head.truncate(54);
-    routed.head.extend_from_slice(&[17, 17]);
-    routed.head.resize(54 + 144, 0);
-    let mut first = routed.piece(0, 8);
-    // The sample mends the last 8 bytes; here the header's first byte is the field.
-    first[54] = ipv6::FRAGMENT;
-    let headers = Headers {
-        kind: Kind::Fragment6,
-        l3: 14,
-        l4: 54 + 144,
-        end: first.len() as u16,
-        ..Headers::NONE
-    };
-    let added = reassembly.add(&packet(&first), &headers, PORT, Tick(0), TIMEOUT, || {
-        Some(TestPacket::large())
-    });
-    assert_eq!(added, lost(1, DropReason::FragmentTooLong));
+    assert_eq!(add(&mut reassembly, &fits), HELD);
+    let last = Sample::v6(1, 0, pattern(16)).piece(8, 16);
+    let mut expected = fits[..14 + 40 + 136].to_vec();
+    expected[54] = 17;
+    expected.extend_from_slice(&pattern(16));
+    assert_eq!(whole_of(add(&mut reassembly, &last)), finished(expected, true));
+    // The other way round, the last fragment is lost with it.
+    assert_eq!(add(&mut reassembly, &last), HELD);
+    assert_eq!(
+        add(&mut reassembly, &longer),
+        lost(2, DropReason::FragmentTooLong)
+    );
 }
 
 #[test]

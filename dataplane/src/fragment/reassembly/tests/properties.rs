@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fragment::samples::samples;
-use crate::packet::{ipv4, ipv6};
+use crate::packet::{Kind, ipv4, ipv6};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::rc::Rc;
