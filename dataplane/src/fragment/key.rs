@@ -80,3 +80,61 @@ impl DatagramKey {
         digest.of(&rest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fragment::samples::{PORT, Sample, headers, pattern};
+    use std::collections::HashSet;
+
+    fn key(frame: &[u8], port: PortId) -> DatagramKey {
+        DatagramKey::of(frame, &headers(frame), port).unwrap()
+    }
+
+    /// All fragments of a datagram are put together by the same worker, which must not depend on where in the
+    /// datagram they are. In IPv6 the next header may differ, and extension headers may stand before.
+    #[test]
+    fn fragments_of_a_datagram_have_one_key_and_one_hash() {
+        let digest = AddressDigest::from_seed(1);
+        for sample in [
+            Sample::v4(7, &[7, 3, 4, 0], pattern(64)),
+            Sample::v6(7, 2, pattern(64)),
+        ] {
+            let first = key(&sample.piece(0, 32), PORT);
+            let mut last = sample.piece(32, 64);
+            if sample.is_v6 {
+                let at = last.len() - 40;
+                last[at] = 6;
+            }
+            assert_eq!((first, first.identification()), (key(&last, PORT), 7));
+            let elsewhere = key(&last, PortId(9));
+            assert_ne!(first, elsewhere);
+            assert_eq!(first.hash(&digest), elsewhere.hash(&digest));
+            assert_ne!(first.hash(&digest), first.hash(&AddressDigest::from_seed(2)));
+        }
+    }
+
+    #[test]
+    fn datagrams_are_spread() {
+        let digest = AddressDigest::from_seed(1);
+        let mut low = HashSet::new();
+        for id in 0..1000 {
+            for sample in [
+                Sample::v4(id, &[], pattern(16)),
+                Sample::v6(id.into(), 0, pattern(16)),
+            ] {
+                low.insert(key(&sample.piece(0, 8), PORT).hash(&digest) as u16);
+            }
+        }
+        // By chance, 2,000 of 65,536 values meet about 30 times.
+        assert!(low.len() > 1900, "{}", low.len());
+    }
+
+    #[test]
+    fn what_is_no_fragment_has_no_key() {
+        let frame = Sample::v4(7, &[], pattern(64)).whole();
+        assert_eq!(DatagramKey::of(&frame, &Headers::NONE, PORT), None);
+        let short = headers(&frame);
+        assert_eq!(DatagramKey::of(&frame[..33], &short, PORT), None);
+    }
+}
