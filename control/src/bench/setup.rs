@@ -113,6 +113,7 @@ pub(super) fn worker<X: FlowIndex>(
         services: 16,
         servers: 64,
         neighbours: 64,
+        fragments: 256,
         hugepages,
         seed: 0x7469_6465_6761_7465,
     };

@@ -4,11 +4,13 @@ use super::check::count;
 use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, warn};
+use crate::gateway::PortCounters;
 use crate::view::{Drop, LocalPool, Neighbour, Port, Reload, Server, Service, Status, Worker};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// Shows what was asked for.
@@ -130,6 +132,7 @@ fn services(services: Vec<Service>) -> Table {
         ">OUT-PKTS",
         ">OUT-BYTES",
         "FLAGS",
+        "WARNING",
     ]);
     for service in services {
         let totals = service.totals;
@@ -145,7 +148,11 @@ fn services(services: Vec<Service>) -> Table {
             totals.inbound_bytes,
             totals.outbound_packets,
             totals.outbound_bytes,
-            if service.one_packet { "one-packet" } else { "" },
+            flags(&service),
+            match service.servers_with_warnings {
+                0 => String::new(),
+                number => format!("{}: see show servers", count(number, "server")),
+            },
         ]);
     }
     table
@@ -171,8 +178,8 @@ fn servers(servers: Vec<Server>) -> Table {
         let totals = server.totals;
         table.row(cells![
             server.listen,
-            format!("{}:{}", server.address, server.port),
-            server.mode,
+            SocketAddr::new(server.address, server.port),
+            mode(&server),
             server.weight,
             totals.active,
             totals.inactive,
@@ -186,6 +193,36 @@ fn servers(servers: Vec<Server>) -> Table {
         ]);
     }
     table
+}
+
+/// What is not as usual about a service.
+fn flags(service: &Service) -> String {
+    let mut flags = Vec::new();
+    let set = [
+        (service.one_packet, "one-packet"),
+        (service.translate_replies, "translate-replies"),
+        (service.hairpin_snat, "hairpin-snat"),
+    ];
+    flags.extend(
+        set.iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, flag)| (*flag).to_owned()),
+    );
+    flags.extend(service.mss_clamp.map(|mss| format!("mss-clamp={mss}")));
+    flags.join(",")
+}
+
+/// The forwarding mode, and how a tunnel wraps: `tun gue:6080 remote`.
+fn mode(server: &Server) -> String {
+    let Some(tunnel) = &server.tunnel else {
+        return server.mode.clone();
+    };
+    let port = tunnel.port.map_or_else(String::new, |port| format!(":{port}"));
+    let checksum = match tunnel.checksum.as_str() {
+        "none" => String::new(),
+        other => format!(" {other}"),
+    };
+    format!("{} {}{port}{checksum}", server.mode, tunnel.kind)
 }
 
 /// Lower and upper threshold, as far as there are any.
@@ -216,23 +253,31 @@ fn ports(ports: Vec<Port>) -> Table {
         "DEVICE",
     ]);
     for port in ports {
-        let counters = port.counters;
+        let of_vlan = port.vlan.map(|id| {
+            let parent = port.parent.unwrap_or_default();
+            format!("VLAN {id} of {parent}")
+        });
+        // The device counts for all of its VLANs.
+        let count = |count: fn(&PortCounters) -> u64| {
+            let counted = port.counters.as_ref().map(|counters| count(counters).to_string());
+            counted.unwrap_or_else(|| "-".to_owned())
+        };
         table.row(cells![
             port.name,
             if port.link_up { "up" } else { "down" },
             port.mac,
             port.mtu,
-            counters.received_packets,
-            counters.received_bytes,
-            counters.sent_packets,
-            counters.sent_bytes,
-            counters.missed,
-            counters.receive_errors,
-            counters.transmit_errors,
-            counters.no_buffer,
-            port.driver,
+            count(|counters| counters.received_packets),
+            count(|counters| counters.received_bytes),
+            count(|counters| counters.sent_packets),
+            count(|counters| counters.sent_bytes),
+            count(|counters| counters.missed),
+            count(|counters| counters.receive_errors),
+            count(|counters| counters.transmit_errors),
+            count(|counters| counters.no_buffer),
+            port.driver.as_deref().unwrap_or("-"),
             or_dash(&port.addresses.join(",")),
-            port.device,
+            port.device.or(of_vlan).unwrap_or_default(),
         ]);
     }
     table

@@ -21,35 +21,40 @@ macro_rules! sections {
 
 sections! {
     DOCUMENT = "": [
-        "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "timeouts",
-        "settings",
+        "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "vips",
+        "timeouts", "settings",
     ];
     NODE = "node": [
         "name", "workers", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
         "drivers", "file_prefix",
     ];
-    LIMITS = "node.limits": ["connections", "services", "servers", "neighbours"];
+    LIMITS = "node.limits": ["connections", "services", "servers", "neighbours", "fragments"];
     API = "api": ["socket", "mode", "group"];
     METRICS = "metrics": ["listen"];
     PORT = "ports[]": [
-        "name", "device", "addresses", "mtu", "mac", "queues", "check_peer_offload", "arp_announce",
+        "name", "device", "parent", "vlan", "addresses", "mtu", "mac", "queues", "check_peer_offload", "arp_announce",
     ];
     ROUTE = "routes[]": ["to", "via", "port"];
     NEIGHBOUR = "neighbours[]": ["address", "mac", "port"];
     LOCAL_ADDRESSES = "local_addresses[]": ["name", "port", "addresses", "ports", "routed"];
     POOL = "pools[]": ["name", "servers"];
     SERVER = "pools[].servers[]": [
-        "address", "port", "weight", "mode", "upper_threshold", "lower_threshold",
+        "address", "port", "weight", "mode", "tunnel", "upper_threshold", "lower_threshold",
     ];
+    SERVER_TUNNEL = "pools[].servers[].tunnel": ["type", "port", "checksum"];
     SERVICE = "services[]": [
-        "name", "listen", "pool", "mode", "scheduler", "local_addresses", "one_packet",
+        "name", "listen", "pool", "mode", "tunnel", "scheduler", "local_addresses", "one_packet", "translate_replies",
+        "hairpin_snat", "mss_clamp",
     ];
+    SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
+    VIP = "vips[]": ["address", "no_service", "no_server"];
     TIMEOUTS = "timeouts": ["tcp", "udp"];
     TCP_TIMEOUTS = "timeouts.tcp": [
         "established", "syn_sent", "syn_recv", "fin_wait", "time_wait", "close", "close_wait", "last_ack", "listen",
         "synack",
     ];
     SETTINGS = "settings": [
-        "sloppy_tcp", "conn_reuse_mode", "expire_nodest_conn", "no_service", "icmp_rate",
+        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "no_service", "no_server", "icmp_rate",
+        "schedule_icmp", "nat_icmp_send", "pmtu_disc", "transit", "tunnel_source", "fragment_timeout",
     ];
 }

@@ -32,7 +32,7 @@ pub(super) struct OpenPort {
 /// # Errors
 /// Too little memory, with what to do.
 pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
-    let queues = 2 * config.ports.len() as u32 * workers;
+    let queues = 2 * config.devices() as u32 * workers;
     let computed =
         (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * 2 * CACHE).next_power_of_two() - 1;
     let count = config.node.mbufs.unwrap_or(computed);
@@ -57,36 +57,40 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
     })
 }
 
-/// Buffers to put fragments together in, of each worker.
-const LARGE_BUFFERS: u32 = 256;
-
-/// The pool of buffers for packets that are put together from fragments.
+/// The pool of buffers for packets that are put together from fragments: `node.limits.fragments` of each worker.
 ///
 /// # Errors
 /// Too little memory, with what to do.
 pub(super) fn large_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
     let room = LARGE as u16 + Mempool::HEADROOM;
-    let count = workers * LARGE_BUFFERS;
+    let count = workers * u32::from(config.node.limits.fragments);
     Mempool::new(eal, "fragments", count, 0, room, None).with_context(|| {
         format!(
-            "{}:{}: no memory for {count} buffers of 64 kB to put fragments together in; raise node.memory or node.hugepages",
+            "{}:{}: node.limits.fragments: no memory for {count} buffers of 64 kB; lower it, or raise node.memory or \
+             node.hugepages",
             config.file, config.node.place
         )
     })
 }
 
-/// Opens one port of the configuration.
+/// Opens the device of a port of the configuration.
 ///
 /// # Errors
 /// The device is missing, in use, or cannot do what is asked; with what to do.
-pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -> Result<OpenPort> {
+pub(super) fn open(
+    eal: &Eal,
+    port: &config::Port,
+    device: &Device,
+    pool: &Mempool,
+    file: &str,
+) -> Result<OpenPort> {
     let place = || format!("{file}:{}: port {}", port.place, port.name);
-    if let Device::Pci(address) = &port.device
+    if let Device::Pci(address) = device
         && let Some(obstacle) = pci_obstacle(Path::new("/sys/bus/pci/devices"), address)
     {
         bail!("{}: {obstacle}", place());
     }
-    if let Some(interface) = peer::interface(&port.device)
+    if let Some(interface) = peer::interface(device)
         && nix::net::if_::if_nametoindex(interface) == Err(Errno::ENODEV)
     {
         bail!(
@@ -94,18 +98,18 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
             place()
         );
     }
-    let id = eal.probe(port.device.argument()).with_context(place)?;
+    let id = eal.probe(device.argument()).with_context(place)?;
     let options = PortOptions {
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
         mtu: Some(port.mtu),
         ..PortOptions::new(pool.clone())
     };
-    let device = Port::configure(eal, id, &options).with_context(place)?;
+    let open = Port::configure(eal, id, &options).with_context(place)?;
     if let Some(mac) = port.mac {
-        device.set_mac(mac).with_context(place)?;
+        open.set_mac(mac).with_context(place)?;
     }
-    let mac = MacAddr(device.mac().with_context(place)?);
+    let mac = MacAddr(open.mac().with_context(place)?);
     let settings = PortSettings {
         mac: if mac == MacAddr::default() {
             made_up_mac(id.number())
@@ -114,18 +118,11 @@ pub(super) fn open(eal: &Eal, port: &config::Port, pool: &Mempool, file: &str) -
         },
         any_mac: mac == MacAddr::default(),
         vlan: None,
-        mtu: device.mtu().unwrap_or(port.mtu).min(port.mtu),
-        addresses: port
-            .addresses
-            .iter()
-            .map(|own| (own.address, own.length))
-            .collect(),
-        check_partial: has_software_peer(&port.device),
+        mtu: open.mtu().unwrap_or(port.mtu).min(port.mtu),
+        addresses: port.own_addresses(),
+        check_partial: has_software_peer(device),
     };
-    Ok(OpenPort {
-        port: device,
-        settings,
-    })
+    Ok(OpenPort { port: open, settings })
 }
 
 /// The socket that a `net_memif` server makes as a file, and removes when it may.

@@ -32,6 +32,7 @@ pub(super) fn check(config: &Config) -> Result<()> {
         ("services", u64::from(limits.services), PER_SERVICE),
         ("servers", u64::from(limits.servers), PER_SERVER),
         ("neighbours", u64::from(limits.neighbours), PER_NEIGHBOUR),
+        ("fragments", u64::from(limits.fragments), PER_FRAGMENTED),
     ];
     let total = needed(limits) + (dpdk << 20) + RESERVE;
     if total <= available {
@@ -62,12 +63,15 @@ const PER_SERVICE: u64 = 1024;
 const PER_SERVER: u64 = 512;
 /// The entry and its waiting packets.
 const PER_NEIGHBOUR: u64 = 1024;
+/// What is known of a datagram that comes in fragments. Its buffer is of DPDK's memory.
+const PER_FRAGMENTED: u64 = 256;
 
 fn needed(limits: &Limits) -> u64 {
     u64::from(limits.connections) * PER_CONNECTION
         + u64::from(limits.services) * PER_SERVICE
         + u64::from(limits.servers) * PER_SERVER
         + u64::from(limits.neighbours) * PER_NEIGHBOUR
+        + u64::from(limits.fragments) * PER_FRAGMENTED
 }
 
 /// Memory that can be had without pushing anything out: ordinary pages, and reserved 2 MB ones. Everything when the

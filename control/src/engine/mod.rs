@@ -24,7 +24,7 @@ pub use run::run;
 
 use crate::config::{self, Config, Workers};
 use crate::gateway::{Gateway, PortDevice, WorkerHandle};
-use crate::model::Model;
+use crate::model::{Model, with_vlans};
 use anyhow::{Context, Result, bail};
 use cleaner::Cleaner;
 use dataplane::flow::TagIndex;
@@ -116,13 +116,14 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let pool = devices::packet_pool(&eal, &config, 1)?;
     let large = devices::large_pool(&eal, &config, 1)?;
     let mut ports = Vec::new();
-    for port in &config.ports {
-        ports.push(devices::open(&eal, port, &pool, &config.file)?);
+    for (port, device) in devices_of(&config) {
+        ports.push(devices::open(&eal, port, device, &pool, &config.file)?);
     }
     peer::warn(&config);
 
     let limits = config.node.limits;
     let settings = ports.iter().map(|open| open.settings.clone()).collect();
+    let settings = with_vlans(&config, settings);
     let mut model = Model::new(settings, 1, limits.services, limits.servers);
     model.apply_file(&config).with_context(|| config.file.clone())?;
 
@@ -171,6 +172,12 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     })
 }
 
+/// The ports that have a device, which come first, with it.
+fn devices_of(config: &Config) -> impl Iterator<Item = (&config::Port, &config::Device)> {
+    let ports = config.ports.iter();
+    ports.filter_map(|port| Some((port, port.device()?)))
+}
+
 /// Where the `node` section stands.
 fn place(config: &Config) -> String {
     format!("{}:{}: node", config.file, config.node.place)
@@ -194,12 +201,7 @@ fn at_key(config: &Config, error: EalError) -> anyhow::Error {
 fn cleaner(options: &EalOptions, config: &Config) -> Option<Cleaner> {
     let mut paths = options.runtime_files();
     paths.push(config.api.socket.clone());
-    paths.extend(
-        config
-            .ports
-            .iter()
-            .filter_map(|port| devices::socket_file(&port.device)),
-    );
+    paths.extend(devices_of(config).filter_map(|(_, device)| devices::socket_file(device)));
     Cleaner::start(&paths)
         .inspect_err(|error| tracing::warn!("sockets will be left behind: {error:#}"))
         .ok()
@@ -260,10 +262,7 @@ fn seed(config: &Config) -> Result<u64> {
 
 fn eal_options(config: &Config) -> EalOptions {
     let node = &config.node;
-    let no_pci = config
-        .ports
-        .iter()
-        .all(|port| matches!(port.device, config::Device::Vdev(_)));
+    let no_pci = devices_of(config).all(|(_, device)| matches!(device, config::Device::Vdev(_)));
     EalOptions {
         program: "tidegate".to_owned(),
         file_prefix: node.file_prefix.clone(),

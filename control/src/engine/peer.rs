@@ -42,7 +42,7 @@ const NAMED: &str = "/run/netns";
 /// Logs one warning for each end of a port's veth that offloads.
 pub(super) fn warn(config: &Config) {
     for port in config.ports.iter().filter(|port| port.check_peer_offload) {
-        if let Some(interface) = interface(&port.device) {
+        if let Some(interface) = port.device().and_then(interface) {
             for end in ends(interface) {
                 if let Some(advice) = advice(&end) {
                     tracing::warn!(port = port.name, "{advice}");

@@ -1,7 +1,7 @@
 //! Becoming another user once ports and sockets are open. Everything that takes a privilege happens before; what
 //! is left to do afterwards is to move packets, read the configuration again and answer the API.
 
-use crate::config::{Config, Device};
+use crate::config::{Config, Device, Port};
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::unistd::{User, geteuid, getgrouplist, getgroups, setgroups, setresgid, setresuid};
@@ -28,7 +28,7 @@ const NEED_NOTHING: [&str; 6] = [
 pub(super) fn target(config: &Config) -> Result<Option<User>> {
     let place = || format!("{}:{}: node.user", config.file, config.node.place);
     let Some(name) = &config.node.user else {
-        let nobody = geteuid().is_root() && config.ports.iter().all(|port| needs_nothing(&port.device));
+        let nobody = geteuid().is_root() && config.ports.iter().filter_map(Port::device).all(needs_nothing);
         // A system without this user has nobody to become.
         return Ok(nobody.then(|| User::from_name("nobody").ok().flatten()).flatten());
     };

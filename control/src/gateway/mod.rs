@@ -308,7 +308,7 @@ fn not_live(old: &Config, new: &Config) -> Vec<String> {
             .map(|port| {
                 (
                     port.name.clone(),
-                    port.device.clone(),
+                    port.link.clone(),
                     port.mtu,
                     port.mac,
                     port.queues,
@@ -318,7 +318,7 @@ fn not_live(old: &Config, new: &Config) -> Vec<String> {
     };
     obstacle(
         devices(old) != devices(new),
-        "ports (name, device, mtu, mac, queues)",
+        "ports (name, device, parent, vlan, mtu, mac, queues)",
     );
     obstacles
 }

@@ -166,6 +166,8 @@ pub struct Endpoint {
 pub struct Server {
     /// Where it is.
     pub endpoint: Endpoint,
+    /// The port that the line names, when `endpoint` has the service's instead.
+    pub ignored_port: Option<u16>,
     /// How packets get there; DR when the line does not say.
     pub forwarding: Forwarding,
     /// The weight, 0 to 2,147,483,647; 1 when the line does not say, 0 takes no new connections.

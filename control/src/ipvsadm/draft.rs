@@ -237,11 +237,14 @@ impl Draft {
             Method::Tun => rules::tunnel(self.tunnel_kind, self.seen, self.tunnel_port)?,
         };
         // Nothing can change the port on the way to a DR or tunnel server.
+        let mut ignored_port = None;
         if let (ServiceId::Address { port, .. }, Method::Dr | Method::Tun) = (id, method) {
+            ignored_port = Some(endpoint.port).filter(|named| *named != port);
             endpoint.port = port;
         }
         Ok(Server {
             endpoint,
+            ignored_port,
             forwarding,
             weight: self.weight.unwrap_or(1),
             upper_threshold: self.upper,

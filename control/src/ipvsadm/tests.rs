@@ -51,6 +51,13 @@ fn dr_and_tunnel_servers_take_the_port_of_the_service() {
             .port
     };
     assert_eq!((port(""), port("-g"), port("-i")), (80, 80, 80));
+    let ignored = |options: &str| server(&format!("-a -t 10.0.0.100:80 -r {options}")).ignored_port;
+    assert_eq!(ignored("192.168.1.11:8080 -g"), Some(8080));
+    assert_eq!(ignored("[fd01::11]:8080 -i"), Some(8080));
+    assert_eq!(
+        ["192.168.1.11:80 -g", "192.168.1.11 -i", "192.168.1.11:8080 -m"].map(ignored),
+        [None; 3]
+    );
     assert_eq!((port("-m"), port("--fullnat")), (8080, 8080));
     assert_eq!(server("-a -t 10.0.0.100:80 -r 192.168.1.11 -m").endpoint.port, 80);
     assert_eq!(server("-a -f 1 -r 192.168.1.11:8080 -g").endpoint.port, 8080);

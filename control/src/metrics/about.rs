@@ -79,7 +79,7 @@ metrics! {
     LOCAL_EXHAUSTED Counter "tidegate_local_ports_exhausted_total" ["pool", "address"] "Times that no local port was free and none could be recycled.";
     LOCAL_NO_MEMORY Counter "tidegate_local_ports_out_of_memory_total" ["pool", "address"] "Times that the memory for local ports was used up.";
 
-    PORT_INFO Gauge "tidegate_port_info" ["port", "device", "driver", "mac"] "Always 1; what the port is stands in the labels.";
+    PORT_INFO Gauge "tidegate_port_info" ["port", "device", "driver", "mac", "parent", "vlan"] "Always 1; what the port is stands in the labels. A VLAN has a parent instead of a device.";
     PORT_UP Gauge "tidegate_port_link_up" ["port"] "Whether the link is up.";
     PORT_RECEIVED Counter "tidegate_port_received_packets_total" ["port"] "Packets that the device received.";
     PORT_RECEIVED_BYTES Counter "tidegate_port_received_bytes_total" ["port"] "Bytes that the device received.";

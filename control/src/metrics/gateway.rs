@@ -2,7 +2,7 @@
 
 use super::about::*;
 use super::family::{Sample, Text};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, PortCounters};
 use crate::view::{self, LocalAddress, LocalPool, Neighbour, Port};
 use dataplane::drops::DropReason;
 use dataplane::worker::WorkerStats;
@@ -108,25 +108,41 @@ pub(super) fn local_ports(text: &mut Text, pools: &[LocalPool]) {
 
 /// Ethernet ports.
 pub(super) fn ports(text: &mut Text, ports: &[Port]) {
-    let info = ports
-        .iter()
-        .map(|port| Sample([&*port.name, &*port.device, &*port.driver, &*port.mac], 1.0));
+    let info = ports.iter().map(|port| {
+        let device = port.device.as_deref().unwrap_or_default();
+        let driver = port.driver.as_deref().unwrap_or_default();
+        let parent = port.parent.as_deref().unwrap_or_default();
+        Sample(
+            [&*port.name, device, driver, &*port.mac, parent, &*vlan(port)],
+            1.0,
+        )
+    });
     text.family(&PORT_INFO, info);
-    let mut count = |about: &About, count: fn(&Port) -> u64| {
+    let up = ports
+        .iter()
+        .map(|port| Sample([&port.name], f64::from(u8::from(port.link_up))));
+    text.family(&PORT_UP, up);
+    // What devices count: of VLANs they know nothing.
+    let mut count = |about: &About, count: fn(&PortCounters) -> u64| {
+        let counted = ports.iter().filter_map(|port| Some((port, port.counters?)));
         text.family(
             about,
-            ports.iter().map(|port| Sample([&port.name], count(port) as f64)),
+            counted.map(|(port, counters)| Sample([&port.name], count(&counters) as f64)),
         );
     };
-    count(&PORT_UP, |port| port.link_up.into());
-    count(&PORT_RECEIVED, |port| port.counters.received_packets);
-    count(&PORT_RECEIVED_BYTES, |port| port.counters.received_bytes);
-    count(&PORT_SENT, |port| port.counters.sent_packets);
-    count(&PORT_SENT_BYTES, |port| port.counters.sent_bytes);
-    count(&PORT_MISSED, |port| port.counters.missed);
-    count(&PORT_RECEIVE_ERRORS, |port| port.counters.receive_errors);
-    count(&PORT_TRANSMIT_ERRORS, |port| port.counters.transmit_errors);
-    count(&PORT_NO_BUFFER, |port| port.counters.no_buffer);
+    count(&PORT_RECEIVED, |counters| counters.received_packets);
+    count(&PORT_RECEIVED_BYTES, |counters| counters.received_bytes);
+    count(&PORT_SENT, |counters| counters.sent_packets);
+    count(&PORT_SENT_BYTES, |counters| counters.sent_bytes);
+    count(&PORT_MISSED, |counters| counters.missed);
+    count(&PORT_RECEIVE_ERRORS, |counters| counters.receive_errors);
+    count(&PORT_TRANSMIT_ERRORS, |counters| counters.transmit_errors);
+    count(&PORT_NO_BUFFER, |counters| counters.no_buffer);
+}
+
+/// The number of a VLAN as a label; empty for a port with a device.
+fn vlan(port: &Port) -> String {
+    port.vlan.map_or_else(String::new, |id| id.to_string())
 }
 
 /// Neighbours by port and state.

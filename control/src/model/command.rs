@@ -5,8 +5,8 @@ use crate::ipvsadm::{self, Command, Endpoint, Forwarding, Refusal, ServiceId};
 use dataplane::flow::Mode;
 use dataplane::local::LipPool;
 use dataplane::scheduler::SchedulerKind;
-use dataplane::service::{Protocol, Server, ServiceKey, Tunnel};
-use std::net::{IpAddr, Ipv4Addr};
+use dataplane::service::{Protocol, Server, ServiceKey, Tunnel, TunnelChecksum, TunnelKind};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Why the table does not take a command; then it has not changed.
@@ -61,13 +61,7 @@ impl Model {
                 Ok(self.refresh_addresses()?)
             }
             Command::AddServer(id, server) => self.add_server(id, server),
-            Command::EditServer(id, server) => {
-                let key = self.known(id, Refusal::ServiceNotDefined)?;
-                let server = self.server_of(&key, server)?;
-                let at = position(&self.services[&key].service, server.address, server.port);
-                self.edit_server(key, at.ok_or(Refusal::NoSuchServer)?, server);
-                Ok(())
-            }
+            Command::EditServer(id, server) => self.change_server(id, server),
             Command::DeleteServer(id, endpoint) => self.delete_server(id, endpoint),
             &Command::SetTimeouts { tcp, tcp_fin, udp } => {
                 self.settings.timeouts.set(tcp, tcp_fin, udp);
@@ -94,19 +88,31 @@ impl Model {
 
     fn add_server(&mut self, id: &ServiceId, server: &ipvsadm::Server) -> Result<(), CommandError> {
         let key = self.known(id, Refusal::ServiceNotDefined)?;
+        let ignored = server.ignored_port;
         let server = self.server_of(&key, server)?;
         if position(&self.services[&key].service, server.address, server.port).is_some() {
             return Err(Refusal::ServerExists.into());
         }
-        Ok(self.insert_server(key, server)?)
+        let end = SocketAddr::new(server.address, server.port);
+        self.insert_server(key, server)?;
+        self.note_ignored_port(key, end, ignored);
+        Ok(())
+    }
+
+    fn change_server(&mut self, id: &ServiceId, server: &ipvsadm::Server) -> Result<(), CommandError> {
+        let key = self.known(id, Refusal::ServiceNotDefined)?;
+        let ignored = server.ignored_port;
+        let server = self.server_of(&key, server)?;
+        let at = position(&self.services[&key].service, server.address, server.port);
+        let end = SocketAddr::new(server.address, server.port);
+        self.edit_server(key, at.ok_or(Refusal::NoSuchServer)?, server);
+        self.note_ignored_port(key, end, ignored);
+        Ok(())
     }
 
     fn delete_server(&mut self, id: &ServiceId, endpoint: &Endpoint) -> Result<(), CommandError> {
         let key = self.known(id, Refusal::ServiceNotDefined)?;
-        let IpAddr::V4(address) = endpoint.address else {
-            return Err(Refusal::NoSuchServer.into());
-        };
-        let at = position(&self.services[&key].service, address, endpoint.port);
+        let at = position(&self.services[&key].service, endpoint.address, endpoint.port);
         self.remove_server(key, at.ok_or(Refusal::NoSuchServer)?);
         Ok(())
     }
@@ -136,10 +142,15 @@ impl Model {
             Some(name) => vec![self.group(name)?],
             None => Vec::new(),
         };
+        // What has no option of ipvsadm stays as the file has it.
+        let present = self.services.get(&key).map(|entry| &entry.service);
         Ok(ServiceSpec {
             key,
             scheduler,
             one_packet: service.one_packet,
+            translate_replies: present.is_some_and(|service| service.translate_replies),
+            hairpin_snat: present.is_some_and(|service| service.hairpin_snat),
+            mss_clamp: present.map_or(0, |service| service.mss_clamp),
             local_pools,
         })
     }
@@ -156,21 +167,22 @@ impl Model {
     }
 
     fn server_of(&self, key: &ServiceKey, server: &ipvsadm::Server) -> Result<Server, CommandError> {
-        let mode = match server.forwarding {
-            Forwarding::Dr => Mode::Dr,
-            Forwarding::Fullnat => Mode::Fullnat,
-            Forwarding::Nat => return Err(CommandError::Unsupported("forwarding by NAT (-m)")),
-            Forwarding::Tun(_) => return Err(CommandError::Unsupported("forwarding by tunnel (-i)")),
+        let (mode, tunnel) = match server.forwarding {
+            Forwarding::Dr => (Mode::Dr, Tunnel::default()),
+            Forwarding::Nat => (Mode::Nat, Tunnel::default()),
+            Forwarding::Fullnat => (Mode::Fullnat, Tunnel::default()),
+            Forwarding::Tun(tunnel) => (Mode::Tun, tunnel_of(tunnel)),
         };
+        if mode == Mode::Fullnat && key.address.is_ipv6() {
+            return Err(CommandError::Unsupported("FULLNAT for IPv6"));
+        }
         if mode == Mode::Fullnat && self.services[key].service.local_pools.is_empty() {
             return Err(CommandError::NoLocalAddresses);
         }
         if mode == Mode::Fullnat && self.services[key].service.one_packet {
             return Err(CommandError::Unsupported("one-packet scheduling (-o) by FULLNAT"));
         }
-        let IpAddr::V4(address) = server.endpoint.address else {
-            return Err(CommandError::Unsupported("an IPv6 server"));
-        };
+        let address = server.endpoint.address;
         if !can_be_server(address) {
             return Err(Refusal::NotUnicast.into());
         }
@@ -183,7 +195,7 @@ impl Model {
             port: server.endpoint.port,
             weight: server.weight,
             mode,
-            tunnel: Tunnel::default(),
+            tunnel,
             upper_threshold: server.upper_threshold,
             lower_threshold: server.lower_threshold,
         })
@@ -193,22 +205,18 @@ impl Model {
 fn key_of(id: &ServiceId) -> Result<ServiceKey, CommandError> {
     match *id {
         ServiceId::Mark { .. } => Err(CommandError::Unsupported("a firewall-mark service (-f)")),
-        ServiceId::Address {
-            address: IpAddr::V6(_),
-            ..
-        } => Err(CommandError::Unsupported("an IPv6 service")),
         ServiceId::Address { port: 0, .. } => {
             Err(CommandError::Unsupported("a service on every port (port 0)"))
         }
         ServiceId::Address {
             protocol,
-            address: IpAddr::V4(address),
+            address,
             port,
         } => {
             let protocol = match protocol {
                 ipvsadm::Protocol::Tcp => Protocol::Tcp,
                 ipvsadm::Protocol::Udp => Protocol::Udp,
-                ipvsadm::Protocol::Sctp => return Err(CommandError::Unsupported("an SCTP service")),
+                ipvsadm::Protocol::Sctp => Protocol::Sctp,
             };
             Ok(ServiceKey {
                 address,
@@ -219,6 +227,35 @@ fn key_of(id: &ServiceId) -> Result<ServiceKey, CommandError> {
     }
 }
 
-fn can_be_server(address: Ipv4Addr) -> bool {
-    !(address.is_multicast() || address.is_broadcast() || address.is_unspecified())
+fn tunnel_of(tunnel: ipvsadm::Tunnel) -> Tunnel {
+    let checksum_of = |checksum| match checksum {
+        ipvsadm::TunnelChecksum::None => TunnelChecksum::None,
+        ipvsadm::TunnelChecksum::Full => TunnelChecksum::Outer,
+        ipvsadm::TunnelChecksum::Remote => TunnelChecksum::Remote,
+    };
+    match tunnel {
+        ipvsadm::Tunnel::Ipip => Tunnel::default(),
+        ipvsadm::Tunnel::Gue { port, checksum } => Tunnel {
+            kind: TunnelKind::Gue { port },
+            checksum: checksum_of(checksum),
+        },
+        ipvsadm::Tunnel::Gre { checksum } => Tunnel {
+            kind: TunnelKind::Gre,
+            checksum: checksum_of(checksum),
+        },
+    }
+}
+
+/// Whether the kernel takes it: IPv4 but "this network", multicast and broadcast; IPv6 but unspecified, multicast,
+/// link-local and IPv4-mapped.
+fn can_be_server(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            !(address.octets()[0] == 0 || address.is_multicast() || address.is_broadcast())
+        }
+        IpAddr::V6(address) => {
+            let other = address.is_unspecified() || address.is_multicast() || address.is_unicast_link_local();
+            !other && address.to_ipv4_mapped().is_none()
+        }
+    }
 }

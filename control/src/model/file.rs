@@ -4,9 +4,9 @@
 use super::{LocalGroup, Model, ModelError, ServiceSpec, connected, position};
 use crate::config::{self, Config};
 use dataplane::local::{LipPool, PortRange};
-use dataplane::neighbour::{Connected, Prefix, Route, RouteTable};
+use dataplane::neighbour::{Connected, Route, RouteTable};
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::service::{Server, ServiceKey, StaticNeighbour, Tunnel};
+use dataplane::service::{Server, ServiceKey, StaticNeighbour};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -75,11 +75,7 @@ impl Model {
 
         let mut ports = self.network.ports.to_vec();
         for (port, wanted) in ports.iter_mut().zip(&config.ports) {
-            port.addresses = wanted
-                .addresses
-                .iter()
-                .map(|own| (own.address, own.length))
-                .collect();
+            port.addresses = wanted.own_addresses();
         }
         if ports[..] != self.network.ports[..] {
             self.network.ports = ports.into();
@@ -95,6 +91,12 @@ impl Model {
         let neighbours: Vec<_> = config.neighbours.iter().map(static_neighbour).collect();
         if neighbours[..] != self.network.neighbours[..] {
             self.network.neighbours = neighbours.into();
+            changed = true;
+        }
+
+        let vips = config.vips.iter().map(|vip| (vip.address, vip.policy)).collect();
+        if vips != *self.network.vips {
+            self.network.vips = Arc::new(vips);
             changed = true;
         }
 
@@ -162,10 +164,14 @@ impl Model {
                 key,
                 scheduler: service.scheduler,
                 one_packet: service.one_packet,
+                translate_replies: service.translate_replies,
+                hairpin_snat: service.hairpin_snat,
+                mss_clamp: service.mss_clamp,
                 local_pools,
             };
             if let Some(entry) = self.services.get_mut(&key) {
                 entry.name.clone_from(&service.name);
+                entry.ignored_ports.clear();
                 changes.services_changed += usize::from(self.edit_service(spec));
             } else {
                 self.insert_service(service.name.clone(), spec)?;
@@ -245,7 +251,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
         port: server.port_for(listener),
         weight: server.weight,
         mode: service.mode_of(server),
-        tunnel: Tunnel::default(),
+        tunnel: service.tunnel_of(server),
         upper_threshold: server.upper_threshold,
         lower_threshold: server.lower_threshold,
     }
@@ -263,13 +269,14 @@ fn routes_of(config: &Config, connected: &[Connected]) -> Result<RouteTable, Mod
     let mut connected = connected.to_vec();
     let mut routes = Vec::new();
     for route in &config.routes {
-        let to = Prefix::around(route.to.network(), route.to.length());
+        let (to, port) = (route.to, PortId(route.port as u8));
         match route.via {
-            Some(via) => routes.push(Route { to, via }),
-            None => connected.push(Connected {
-                port: PortId(route.port as u8),
-                prefix: to,
+            Some(via) => routes.push(Route {
+                to,
+                via,
+                port: Some(port),
             }),
+            None => connected.push(Connected { port, prefix: to }),
         }
     }
     RouteTable::new(&connected, &routes).map_err(ModelError::Routes)

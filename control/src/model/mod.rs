@@ -4,11 +4,14 @@
 
 mod command;
 mod file;
+mod ports;
 mod slots;
 
 pub use command::CommandError;
 pub use file::Changes;
+pub use ports::with_vlans;
 
+use dataplane::flow::Mode;
 use dataplane::local::LipPool;
 use dataplane::neighbour::{
     AddressError, AddressTable, Connected, Prefix, RouteError, RouteTable, Vip, VipArp,
@@ -19,7 +22,7 @@ use dataplane::service::{Network, PortSettings, Server, Service, ServiceKey, Set
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// What identifies a server: its service, and its own address and port (host order).
@@ -28,7 +31,7 @@ pub struct ServerKey {
     /// The service.
     pub service: ServiceKey,
     /// The server's address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The server's port, host order.
     pub port: u16,
 }
@@ -40,6 +43,22 @@ pub struct VirtualService {
     pub name: String,
     /// What workers see of it.
     pub service: Arc<Service>,
+    /// The ports that commands have named for DR and TUN servers, which get the service's port whatever is named.
+    ignored_ports: BTreeMap<SocketAddr, u16>,
+}
+
+impl VirtualService {
+    /// A port that is said of `server` without effect, host order: nothing changes ports on the way to a DR or TUN
+    /// server.
+    #[must_use]
+    pub fn ignored_port(&self, server: &Server) -> Option<u16> {
+        if !matches!(server.mode, Mode::Dr | Mode::Tun) {
+            return None;
+        }
+        let end = SocketAddr::new(server.address, server.port);
+        let own = Some(server.port).filter(|port| *port != self.service.key.port);
+        self.ignored_ports.get(&end).copied().or(own)
+    }
 }
 
 /// A named group of local addresses.
@@ -168,7 +187,7 @@ impl Model {
     }
 
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
-    fn addresses(&self, more: Option<Ipv4Addr>) -> Result<Arc<AddressTable>, AddressError> {
+    fn addresses(&self, more: Option<IpAddr>) -> Result<Arc<AddressTable>, AddressError> {
         let ports = || (0u8..).map(PortId).zip(self.network.ports.iter());
         let own: Vec<_> = ports()
             .flat_map(|(id, port)| port.addresses.iter().map(move |&(own, _)| (id, own)))
@@ -189,7 +208,7 @@ impl Model {
                     .pool
                     .addresses
                     .iter()
-                    .map(move |&address| (group.port, address))
+                    .map(move |&address| (group.port, address.into()))
             })
             .collect();
         let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
@@ -209,9 +228,9 @@ impl Model {
             key: spec.key,
             scheduler: spec.scheduler,
             one_packet: spec.one_packet,
-            translate_replies: false,
-            hairpin_snat: false,
-            mss_clamp: 0,
+            translate_replies: spec.translate_replies,
+            hairpin_snat: spec.hairpin_snat,
+            mss_clamp: spec.mss_clamp,
             local_pools: spec.local_pools,
             servers: Vec::new(),
             revision: 0,
@@ -221,6 +240,7 @@ impl Model {
             VirtualService {
                 name,
                 service: Arc::new(service),
+                ignored_ports: BTreeMap::new(),
             },
         );
         Ok(())
@@ -234,6 +254,9 @@ impl Model {
         let old = &entry.service;
         let same = old.scheduler == spec.scheduler
             && old.one_packet == spec.one_packet
+            && old.translate_replies == spec.translate_replies
+            && old.hairpin_snat == spec.hairpin_snat
+            && old.mss_clamp == spec.mss_clamp
             && old
                 .local_pools
                 .iter()
@@ -243,6 +266,9 @@ impl Model {
             let service = Arc::make_mut(&mut entry.service);
             service.scheduler = spec.scheduler;
             service.one_packet = spec.one_packet;
+            service.translate_replies = spec.translate_replies;
+            service.hairpin_snat = spec.hairpin_snat;
+            service.mss_clamp = spec.mss_clamp;
             service.local_pools = spec.local_pools;
         }
         !same
@@ -291,6 +317,17 @@ impl Model {
         service.revision += 1;
     }
 
+    /// Remembers the port that a command has named for the server at `end`, if it has no effect.
+    fn note_ignored_port(&mut self, key: ServiceKey, end: SocketAddr, port: Option<u16>) {
+        let Some(entry) = self.services.get_mut(&key) else {
+            return;
+        };
+        match port {
+            Some(port) => entry.ignored_ports.insert(end, port),
+            None => entry.ignored_ports.remove(&end),
+        };
+    }
+
     fn remove_server(&mut self, key: ServiceKey, at: usize) {
         let Some(entry) = self.services.get_mut(&key) else {
             return;
@@ -298,6 +335,9 @@ impl Model {
         let service = Arc::make_mut(&mut entry.service);
         let server = service.servers.remove(at);
         service.revision += 1;
+        entry
+            .ignored_ports
+            .remove(&SocketAddr::new(server.address, server.port));
         self.server_slots.retire(ServerKey {
             service: key,
             address: server.address,
@@ -324,11 +364,14 @@ struct ServiceSpec {
     key: ServiceKey,
     scheduler: SchedulerKind,
     one_packet: bool,
+    translate_replies: bool,
+    hairpin_snat: bool,
+    mss_clamp: u16,
     local_pools: Vec<Arc<LipPool>>,
 }
 
 /// Where the server of that address and port (host order) stands in a service's list.
-fn position(service: &Service, address: Ipv4Addr, port: u16) -> Option<usize> {
+fn position(service: &Service, address: IpAddr, port: u16) -> Option<usize> {
     service
         .servers
         .iter()

@@ -8,7 +8,7 @@ pub use scenario::{Scenario, ScenarioError, run};
 
 use crate::config::Config;
 use crate::ipvsadm;
-use crate::model::{Model, ModelError};
+use crate::model::{Model, ModelError, with_vlans};
 use dataplane::drops::DropReason;
 use dataplane::flow::{Connection, TagIndex};
 use dataplane::packet::{MacAddr, PortId};
@@ -69,7 +69,12 @@ impl Replay {
     /// The configuration contradicts itself, or memory is short.
     pub fn new(config: &Config) -> Result<Replay, ReplayError> {
         let limits = &config.node.limits;
-        let mut model = Model::new(ports(config), 1, limits.services, limits.servers);
+        let mut model = Model::new(
+            with_vlans(config, devices(config)),
+            1,
+            limits.services,
+            limits.servers,
+        );
         model.apply_file(config)?;
         let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
         let mailbox = Arc::new(Mailbox::default());
@@ -77,14 +82,15 @@ impl Replay {
         let index = TagIndex::new(2 * limits.connections as usize, false)?;
         let worker = Worker::new(
             0,
-            MemoryIo::new(config.ports.len()),
+            MemoryIo::new(config.devices()),
             index,
             sizes,
             Arc::new(model.snapshot()),
             Arc::clone(&stats),
             Arc::clone(&mailbox),
         )?;
-        let port_names = config.ports.iter().map(|port| port.name.clone()).collect();
+        let with_device = &config.ports[..config.devices()];
+        let port_names = with_device.iter().map(|port| port.name.clone()).collect();
         Ok(Replay {
             model,
             worker,
@@ -95,7 +101,7 @@ impl Replay {
         })
     }
 
-    /// The names of the ports, in the order of their numbers.
+    /// The names of the ports that frames come by, in the order of their numbers: those of VLANs come by the parent.
     #[must_use]
     pub fn port_names(&self) -> &[String] {
         &self.port_names
@@ -237,8 +243,8 @@ impl Replay {
     }
 }
 
-fn ports(config: &Config) -> Vec<PortSettings> {
-    let ports = config.ports.iter().enumerate();
+fn devices(config: &Config) -> Vec<PortSettings> {
+    let ports = config.ports[..config.devices()].iter().enumerate();
     ports
         .map(|(number, port)| PortSettings {
             mac: port
@@ -247,11 +253,7 @@ fn ports(config: &Config) -> Vec<PortSettings> {
             any_mac: false,
             vlan: None,
             mtu: port.mtu,
-            addresses: port
-                .addresses
-                .iter()
-                .map(|own| (own.address, own.length))
-                .collect(),
+            addresses: port.own_addresses(),
             check_partial: true,
         })
         .collect()

@@ -3,13 +3,13 @@
 use super::Silent;
 use crate::gateway::Gateway;
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// A neighbour.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Neighbour {
     /// Its address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The name of the port it is on.
     pub port: String,
     /// Its MAC address, when one is usable.

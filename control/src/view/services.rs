@@ -2,31 +2,40 @@
 
 use crate::gateway::{Gateway, ServerTotals, State};
 use crate::model::VirtualService;
-use dataplane::service;
+use dataplane::flow::Mode;
+use dataplane::service::{self, TunnelChecksum, TunnelKind};
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// A service, with the sums over its servers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Service {
     /// Its name in the file; empty when it was made by a command.
     pub name: String,
-    /// VIP, port and protocol, such as `203.0.113.100:80/tcp`.
+    /// VIP, port and protocol, such as `203.0.113.100:80/tcp` or `[2001:db8::1]:80/tcp`.
     pub listen: String,
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The port, host order.
     pub port: u16,
-    /// `tcp` or `udp`.
+    /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
     /// The scheduler's name.
     pub scheduler: String,
     /// Whether each datagram is scheduled on its own.
     pub one_packet: bool,
+    /// Whether the answers of NAT servers to such datagrams are translated back.
+    pub translate_replies: bool,
+    /// Whether NAT hides a client on the server's own link behind a local address.
+    pub hairpin_snat: bool,
+    /// The largest MSS that SYNs may announce, in bytes, if there is a limit.
+    pub mss_clamp: Option<u16>,
     /// Its groups of local addresses, by name.
     pub local_addresses: Vec<String>,
     /// How many servers it has.
     pub servers: usize,
+    /// How many of them have something to warn of.
+    pub servers_with_warnings: usize,
     /// Traffic, also that of servers that are gone, and connections of the servers that it has.
     #[serde(flatten)]
     pub totals: ServerTotals,
@@ -48,11 +57,13 @@ pub struct Server {
     /// Where the service listens.
     pub listen: String,
     /// The server's address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The server's port, host order.
     pub port: u16,
     /// The forwarding mode.
     pub mode: String,
+    /// How the packets of a TUN server are wrapped.
+    pub tunnel: Option<Tunnel>,
     /// Its share of new connections; 0 = quiesced.
     pub weight: u32,
     /// Connections at which it gets no new ones; 0 = no limit.
@@ -64,6 +75,39 @@ pub struct Server {
     pub totals: ServerTotals,
     /// What the operator should know, if anything.
     pub warning: Option<String>,
+}
+
+/// A tunnel to a server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Tunnel {
+    /// `ipip`, `gue` or `gre`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// GUE: the UDP port that it goes to, host order.
+    pub port: Option<u16>,
+    /// `none`, `outer` or `remote`.
+    pub checksum: String,
+}
+
+impl Tunnel {
+    /// That of a TUN server.
+    fn of(server: &service::Server) -> Option<Tunnel> {
+        let (kind, port) = match server.tunnel.kind {
+            TunnelKind::Ipip => ("ipip", None),
+            TunnelKind::Gue { port } => ("gue", Some(port)),
+            TunnelKind::Gre => ("gre", None),
+        };
+        let checksum = match server.tunnel.checksum {
+            TunnelChecksum::None => "none",
+            TunnelChecksum::Outer => "outer",
+            TunnelChecksum::Remote => "remote",
+        };
+        (server.mode == Mode::Tun).then(|| Tunnel {
+            kind: kind.to_owned(),
+            port,
+            checksum: checksum.to_owned(),
+        })
+    }
 }
 
 /// A service with its servers.
@@ -80,14 +124,7 @@ pub struct Table {
 pub fn table(gateway: &Gateway) -> Vec<Table> {
     each(gateway, |state, entry, listen| {
         let servers = entry.service.servers.iter();
-        let view = |server| {
-            server_view(
-                &entry.name,
-                listen,
-                server,
-                gateway.server_totals(state, server.slot),
-            )
-        };
+        let view = |server| server_view(entry, listen, server, gateway.server_totals(state, server.slot));
         servers.map(view).collect()
     })
 }
@@ -107,12 +144,15 @@ fn each(gateway: &Gateway, servers: impl Fn(&State, &VirtualService, &str) -> Ve
         let service = &entry.service;
         let listen = service.key.to_string();
         let mut totals = departed.get(&service.key).copied().unwrap_or_default();
+        let mut warnings = 0;
         for server in &service.servers {
-            totals += gateway.server_totals(&state, server.slot);
+            let of_server = gateway.server_totals(&state, server.slot);
+            warnings += usize::from(warning(entry, server, of_server).is_some());
+            totals += of_server;
         }
         let servers = servers(&state, entry, &listen);
         Table {
-            service: service_view(&state, &entry.name, listen, service, totals),
+            service: service_view(&state, entry, listen, totals, warnings),
             servers,
         }
     });
@@ -121,47 +161,64 @@ fn each(gateway: &Gateway, servers: impl Fn(&State, &VirtualService, &str) -> Ve
 
 fn service_view(
     state: &State,
-    name: &str,
+    entry: &VirtualService,
     listen: String,
-    service: &service::Service,
     totals: ServerTotals,
+    servers_with_warnings: usize,
 ) -> Service {
+    let service = &entry.service;
     let groups = state.model.local_groups();
     let used = groups
         .iter()
         .filter(|group| group.serves(service))
         .map(|group| group.name.clone());
     Service {
-        name: name.to_owned(),
+        name: entry.name.clone(),
         listen,
         address: service.key.address,
         port: service.key.port,
         protocol: service.key.protocol.name().to_owned(),
         scheduler: service.scheduler.name().to_owned(),
         one_packet: service.one_packet,
+        translate_replies: service.translate_replies,
+        hairpin_snat: service.hairpin_snat,
+        mss_clamp: Some(service.mss_clamp).filter(|mss| *mss > 0),
         local_addresses: used.collect(),
         servers: service.servers.len(),
+        servers_with_warnings,
         totals,
     }
 }
 
-fn server_view(name: &str, listen: &str, server: &service::Server, totals: ServerTotals) -> Server {
+fn server_view(
+    entry: &VirtualService,
+    listen: &str,
+    server: &service::Server,
+    totals: ServerTotals,
+) -> Server {
     Server {
-        service: name.to_owned(),
+        service: entry.name.clone(),
         listen: listen.to_owned(),
         address: server.address,
         port: server.port,
         mode: server.mode.name().to_owned(),
+        tunnel: Tunnel::of(server),
         weight: server.weight,
         upper_threshold: server.upper_threshold,
         lower_threshold: server.lower_threshold,
         totals,
-        warning: warning(server, totals),
+        warning: warning(entry, server, totals),
     }
 }
 
-fn warning(server: &service::Server, totals: ServerTotals) -> Option<String> {
+fn warning(entry: &VirtualService, server: &service::Server, totals: ServerTotals) -> Option<String> {
     let (now, upper) = (totals.active + totals.inactive, u64::from(server.upper_threshold));
-    (upper > 0 && now >= upper)
-        .then(|| format!("{now} connections reach the upper threshold: gets no new ones"))
+    let full = (upper > 0 && now >= upper)
+        .then(|| format!("{now} connections reach the upper threshold: gets no new ones"));
+    let port = entry.ignored_port(server).map(|port| {
+        let (mode, own) = (server.mode.name(), entry.service.key.port);
+        format!("port {port} has no effect: {mode} leaves packets as they are, on port {own}")
+    });
+    let warnings: Vec<String> = port.into_iter().chain(full).collect();
+    (!warnings.is_empty()).then(|| warnings.join("; "))
 }

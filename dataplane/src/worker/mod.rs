@@ -58,6 +58,8 @@ pub struct Sizes {
     pub servers: u32,
     /// Neighbours.
     pub neighbours: u16,
+    /// Datagrams that are put together from fragments at the same time.
+    pub fragments: u16,
     /// Put the tables into 2 MB hugepages where the system has them.
     pub hugepages: bool,
     /// Seed of the hash keys; secret and random except in tests.

@@ -1,11 +1,13 @@
 //! Whose each address is: an address has one use, since a packet to it can only go one way.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::links::Links;
 use crate::config::Place;
-use crate::config::read::network::{RawNeighbour, RawPort, RawRoute};
+use crate::config::read::address::is_link_local;
+use crate::config::read::network::{RawNeighbour, RawRoute};
+use crate::config::read::port::RawPort;
 use crate::config::read::service::{RawPool, RawService};
 use crate::config::report::{Fault, Report};
 use crate::config::types::AddressRange;
@@ -49,7 +51,7 @@ impl Use {
 /// Every address in use, with where it is first written.
 #[derive(Default)]
 pub(crate) struct Addresses {
-    uses: BTreeMap<Ipv4Addr, (Use, Place)>,
+    uses: BTreeMap<IpAddr, (Use, Place)>,
 }
 
 impl Addresses {
@@ -118,12 +120,16 @@ impl Addresses {
     /// VIPs second.
     fn take(
         &mut self,
-        address: Ipv4Addr,
+        address: IpAddr,
         new: Use,
         place: Place,
         path: impl Fn() -> String,
         report: &mut Report,
     ) {
+        // One on each link, which are different hosts.
+        if is_link_local(address) {
+            return;
+        }
         let Some(&(present, first)) = self.uses.get(&address) else {
             self.uses.insert(address, (new, place));
             return;
@@ -139,14 +145,22 @@ impl Addresses {
         }
     }
 
+    /// Whether `address` is a VIP.
+    pub(crate) fn is_vip(&self, address: IpAddr) -> bool {
+        self.uses
+            .get(&address)
+            .is_some_and(|(present, _)| *present == Use::Vip)
+    }
+
     /// Refuses a range of local addresses in which an address is something else.
     pub(crate) fn check_local(&self, range: AddressRange, path: &str, links: &Links, report: &mut Report) {
-        if let Some((address, (present, place))) = self.uses.range(range.first..=range.last).next() {
+        let (first, last) = (IpAddr::V4(range.first), IpAddr::V4(range.last));
+        if let Some((address, (present, place))) = self.uses.range(first..=last).next() {
             let problem = format!("{address} is {} already, on line {}", present.words(), place.line);
             let remedy = "write addresses that nothing else has, and leave this one out";
             report.error(range.place, path, Fault::new(problem, remedy));
         }
-        for address in [range.first, range.last] {
+        for address in [first, last] {
             refuse_reserved(address, range.place, || path.to_owned(), links, report);
         }
     }
@@ -154,7 +168,7 @@ impl Addresses {
 
 /// Refuses the network and broadcast address of a connected prefix.
 fn refuse_reserved(
-    address: Ipv4Addr,
+    address: IpAddr,
     place: Place,
     path: impl Fn() -> String,
     links: &Links,
@@ -162,7 +176,7 @@ fn refuse_reserved(
 ) {
     if let Some((prefix, _)) = links
         .connected(address)
-        .filter(|(prefix, _)| prefix.is_reserved(address))
+        .filter(|(prefix, _)| !prefix.has_host(address))
     {
         let kind = if address == prefix.last() {
             "broadcast"

@@ -1,9 +1,10 @@
 //! What can be reached, and through which port: connected prefixes and static routes.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use crate::config::read::network::RawPort;
+use crate::config::read::address::is_link_local;
+use crate::config::read::port::RawPort;
 use crate::config::types::Prefix;
 
 /// How an address is reached.
@@ -19,11 +20,13 @@ pub(crate) enum Reach {
     Unknown,
 }
 
-/// Connected prefixes and routes, to be looked up by longest prefix: one map for each length.
+/// Connected prefixes and routes, to be looked up by longest prefix: one map for each length. Without link-local
+/// ones, which every port is on.
 pub(crate) struct Links {
     connected: HashMap<Prefix, usize>,
     routes: HashMap<Prefix, Reach>,
-    lengths: [bool; 33],
+    /// Of IPv4 and IPv6.
+    lengths: [[bool; 129]; 2],
     complete: bool,
 }
 
@@ -33,14 +36,17 @@ impl Links {
         let mut links = Links {
             connected: HashMap::new(),
             routes: HashMap::new(),
-            lengths: [false; 33],
+            lengths: [[false; 129]; 2],
             complete: !ports.is_empty(),
         };
         for (index, port) in ports.iter().enumerate() {
             links.complete &= !port.incomplete;
             for (_, address) in port.addresses.iter() {
+                if is_link_local(address.address) {
+                    continue;
+                }
                 let prefix = address.prefix();
-                links.lengths[usize::from(prefix.length())] = true;
+                links.note_length(prefix);
                 links.connected.entry(prefix).or_insert(index);
             }
         }
@@ -49,8 +55,12 @@ impl Links {
 
     /// Adds a route, which leads to neighbours on a port, or to a gateway there.
     pub(crate) fn add_route(&mut self, to: Prefix, reach: Reach) {
-        self.lengths[usize::from(to.length())] = true;
+        self.note_length(to);
         self.routes.entry(to).or_insert(reach);
+    }
+
+    fn note_length(&mut self, prefix: Prefix) {
+        self.lengths[usize::from(prefix.address().is_ipv6())][usize::from(prefix.length())] = true;
     }
 
     /// Notes that a port or route is missing here.
@@ -64,9 +74,16 @@ impl Links {
     }
 
     /// The connected prefix that holds `address`, and its port.
-    pub(crate) fn connected(&self, address: Ipv4Addr) -> Option<(Prefix, usize)> {
+    pub(crate) fn connected(&self, address: IpAddr) -> Option<(Prefix, usize)> {
         self.prefixes(address)
             .find_map(|prefix| Some((prefix, *self.connected.get(&prefix)?)))
+    }
+
+    /// Whether a port has an address of that family.
+    pub(crate) fn has_family(&self, ipv6: bool) -> bool {
+        self.connected
+            .keys()
+            .any(|prefix| prefix.address().is_ipv6() == ipv6)
     }
 
     /// Whether `prefix` itself is connected.
@@ -75,12 +92,12 @@ impl Links {
     }
 
     /// Whether a prefix of port `port` holds `address`. Connected prefixes of two ports do not overlap.
-    pub(crate) fn is_on(&self, address: Ipv4Addr, port: usize) -> bool {
+    pub(crate) fn is_on(&self, address: IpAddr, port: usize) -> bool {
         self.connected(address).is_some_and(|(_, found)| found == port)
     }
 
     /// How `address` is reached.
-    pub(crate) fn reach(&self, address: Ipv4Addr) -> Reach {
+    pub(crate) fn reach(&self, address: IpAddr) -> Reach {
         if !self.complete {
             return Reach::Unknown;
         }
@@ -92,10 +109,9 @@ impl Links {
     }
 
     /// The prefixes of the lengths in use that hold `address`, longest first.
-    fn prefixes(&self, address: Ipv4Addr) -> impl Iterator<Item = Prefix> {
-        let lengths = (0..=32u8)
-            .rev()
-            .filter(|length| self.lengths[usize::from(*length)]);
-        lengths.map(move |length| Prefix::new(address, length))
+    fn prefixes(&self, address: IpAddr) -> impl Iterator<Item = Prefix> {
+        let lengths = &self.lengths[usize::from(address.is_ipv6())];
+        let used = (0..=128u8).rev().filter(|length| lengths[usize::from(*length)]);
+        used.map(move |length| Prefix::around(address, length))
     }
 }

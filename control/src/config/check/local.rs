@@ -66,7 +66,7 @@ fn size(range: AddressRange) -> u64 {
 fn on_link(range: AddressRange, port: usize, path: &str, links: &Links, report: &mut Report) {
     if let Some(outside) = [range.first, range.last]
         .into_iter()
-        .find(|address| !links.is_on(*address, port))
+        .find(|address| !links.is_on((*address).into(), port))
     {
         let problem = format!(
             "{outside} is in no network of its port, so servers answer it only through a route of theirs"

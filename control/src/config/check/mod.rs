@@ -6,8 +6,12 @@ mod links;
 mod local;
 mod names;
 mod network;
+mod option;
 mod pool;
+mod port;
+mod server;
 mod service;
+mod vip;
 
 use super::Config;
 use super::read::Raw;
@@ -43,27 +47,36 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
         report,
     );
 
-    network::ports(&raw.ports, report);
+    let parents = port::check(&raw.ports, &port_names, report);
     let mut links = Links::new(&raw.ports);
-    let routes = network::routes(&raw.routes, &port_names, &mut links, report);
-    let neighbours = network::neighbours(&raw.neighbours, &port_names, &links, report);
+    let mut routes = network::routes(&raw.routes, &port_names, &mut links, report);
+    let mut neighbours = network::neighbours(&raw.neighbours, &port_names, &links, report);
 
     let mut addresses = Addresses::default();
     addresses.take_own(&raw.ports, report);
     addresses.take_vips(&raw.services, &links, report);
     addresses.take_remote(&raw.routes, &raw.neighbours, &raw.pools, &links, report);
-    let local_addresses =
+    let mut local_addresses =
         local::local_addresses(&raw.local_addresses, &port_names, &addresses, &links, report);
 
     let servers = pool::pools(&raw.pools, &links, report);
-    let services = service::services(&raw, &pool_names, &group_names, &servers, report);
+    let services = service::services(&raw, &pool_names, &group_names, &servers, &links, report);
+    let vips = vip::vips(&raw, &addresses, report);
+
+    let numbers = port::numbers(&raw.ports);
+    let places = routes.iter_mut().map(|route| &mut route.port);
+    let places = places.chain(neighbours.iter_mut().map(|neighbour| &mut neighbour.port));
+    for port in places.chain(local_addresses.iter_mut().map(|group| &mut group.port)) {
+        *port = numbers[*port];
+    }
     Config {
         file: file.to_owned(),
         routes,
         neighbours,
         local_addresses,
         services,
-        ports: raw.ports.into_iter().filter_map(network::port).collect(),
+        vips,
+        ports: port::ports(raw.ports, &parents),
         pools: raw.pools.into_iter().filter_map(pool::pool).collect(),
         node: raw.node,
         api: raw.api,

@@ -1,101 +1,14 @@
-//! Ports, routes and neighbours that fit together.
+//! Routes and neighbours that fit together.
 
 use std::collections::HashMap;
 
 use super::links::{Links, Reach};
 use super::names::Names;
-use crate::config::read::network::{RawNeighbour, RawPort, RawRoute};
+use crate::config::Place;
+use crate::config::read::address::is_link_local;
+use crate::config::read::network::{RawNeighbour, RawRoute};
 use crate::config::report::{Fault, Report};
-use crate::config::types::{Neighbour, Port, Prefix, Route};
-use crate::config::{Device, Place};
-
-/// What DPDK has room for as Debian builds it (RTE_MAX_ETHPORTS).
-const MOST_PORTS: usize = 32;
-
-/// The port itself, if all that it needs could be read.
-pub(crate) fn port(raw: RawPort) -> Option<Port> {
-    Some(Port {
-        name: raw.name?.value,
-        device: raw.device?.value,
-        addresses: raw.addresses.items.into_iter().flatten().collect(),
-        mtu: raw.mtu,
-        mac: raw.mac,
-        queues: raw.queues,
-        check_peer_offload: raw.check_peer_offload,
-        arp_announce: raw.arp_announce,
-        place: raw.place,
-    })
-}
-
-/// Ports: their number, devices and prefixes.
-pub(crate) fn ports(ports: &[RawPort], report: &mut Report) {
-    if let Some(port) = ports.get(MOST_PORTS) {
-        let problem = format!("{} ports, and DPDK has room for {MOST_PORTS}", ports.len());
-        report.error(
-            port.place,
-            format!("ports[{MOST_PORTS}]"),
-            Fault::new(problem, "remove the others"),
-        );
-    }
-    let mut devices: HashMap<&str, Place> = HashMap::new();
-    for (index, port) in ports.iter().enumerate() {
-        let Some(device) = &port.device else { continue };
-        // Two vdevs of one name are one device to EAL, whatever their arguments.
-        let name = match &device.value {
-            Device::Pci(address) => address,
-            Device::Vdev(argument) => argument.split(',').next().unwrap_or_default(),
-        };
-        if let Some(first) = devices.get(name) {
-            let problem = format!("device `{name}` is a port already, on line {}", first.line);
-            let fault = Fault::new(
-                problem,
-                "write another device, or the same driver with another number at its end",
-            );
-            report.error(device.place, format!("ports[{index}].device"), fault);
-        } else {
-            devices.insert(name, device.place);
-        }
-    }
-    overlaps(ports, report);
-}
-
-/// Refuses prefixes of different ports that share addresses: what is behind which could not be told. Prefixes
-/// either nest or are apart, so in order of address a stack of the open ones finds every pair that nests directly.
-fn overlaps(ports: &[RawPort], report: &mut Report) {
-    let mut prefixes: Vec<(Prefix, usize, usize, Place)> = Vec::new();
-    for (index, port) in ports.iter().enumerate() {
-        for (item, address) in port.addresses.iter() {
-            prefixes.push((address.prefix(), index, item, address.place));
-        }
-    }
-    prefixes.sort();
-    let mut open: Vec<(Prefix, usize, usize, Place)> = Vec::new();
-    for next in prefixes {
-        while open.last().is_some_and(|last| !last.0.contains(next.0.network())) {
-            open.pop();
-        }
-        if let Some(&last) = open.last().filter(|last| last.1 != next.1) {
-            let (first, second) = if last.3 < next.3 {
-                (last, next)
-            } else {
-                (next, last)
-            };
-            let problem = format!(
-                "{} overlaps {} of ports[{}], on line {}",
-                second.0, first.0, first.1, first.3.line
-            );
-            let fault = Fault::new(
-                problem,
-                "give each port networks of its own, or a longer prefix length",
-            );
-            let path = ports[second.1]
-                .addresses
-                .path(&format!("ports[{}].addresses", second.1), second.2);
-            report.error(second.3, path, fault);
-        }
-        open.push(next);
-    }
-}
+use crate::config::types::{Neighbour, Prefix, Route};
 
 /// Routes: a gateway that is a neighbour, each destination once. Enters them into `links`.
 pub(crate) fn routes(
@@ -157,6 +70,14 @@ fn route_of(
         return None;
     }
     let to = route.to.as_ref()?.value;
+    if is_link_local(to.address()) {
+        let fault = Fault::new(
+            "link-local addresses are on every link and never routed",
+            "remove the route",
+        );
+        report.error(route.place, path, fault);
+        return None;
+    }
     let place = route.place;
     let Some(via) = route.via else {
         if named.is_none() {
@@ -171,7 +92,28 @@ fn route_of(
             place,
         });
     };
+    if via.value.is_ipv6() != to.address().is_ipv6() {
+        let problem = format!("{to} and its gateway {} are of two families", via.value);
+        let fault = Fault::new(problem, "write a gateway of the same family as the destinations");
+        report.error(via.place, format!("{path}.via"), fault);
+        return None;
+    }
     let path = format!("{path}.via");
+    if is_link_local(via.value) {
+        if named.is_none() {
+            let problem = format!(
+                "gateway {} is link-local, and does not tell on which port",
+                via.value
+            );
+            report.error(via.place, path, Fault::new(problem, "write `port:` as well"));
+        }
+        return Some(Route {
+            to,
+            via: Some(via.value),
+            port: named?,
+            place,
+        });
+    }
     let found = links.connected(via.value);
     let on_other = named.is_some_and(|port| !links.is_on(via.value, port));
     let Some((prefix, port)) = found.filter(|_| !on_other) else {
@@ -192,7 +134,7 @@ fn route_of(
         }
         return None;
     };
-    if prefix.is_reserved(via.value) {
+    if !prefix.has_host(via.value) {
         let problem = format!("{} is the network or broadcast address of {prefix}", via.value);
         report.error(
             via.place,
@@ -228,7 +170,10 @@ pub(crate) fn neighbours(
             continue;
         };
         let path = format!("{path}.address");
-        if let Some(first) = seen.insert(address.value, address.place.line) {
+        // A link-local address is another host on each port.
+        let link = neighbour.port.as_ref().filter(|_| is_link_local(address.value));
+        let key = (address.value, link.map(|name| &*name.value));
+        if let Some(first) = seen.insert(key, address.place.line) {
             let problem = format!("{} is a neighbour already, on line {first}", address.value);
             report.error(address.place, path, Fault::new(problem, "keep one of them"));
             continue;
@@ -248,6 +193,9 @@ pub(crate) fn neighbours(
                         "{} is in a network of ports[{found}], not on `port`",
                         address.value
                     ),
+                    None if is_link_local(address.value) => {
+                        format!("{} is link-local, and does not tell on which port", address.value)
+                    }
                     None => format!("{} is in no network of a port", address.value),
                 };
                 let remedy = "write an address inside one of `ports[].addresses`, or `port:` with the port it is behind";

@@ -1,7 +1,7 @@
 //! Pools: each server once, and how each is reached.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::links::{Links, Reach};
 use crate::config::Place;
@@ -17,6 +17,8 @@ pub(crate) struct KnownServer {
     pub(crate) reach: Reach,
     /// The place of its port, where it has one.
     pub(crate) port_place: Option<Place>,
+    /// The place of its tunnel, where it has one.
+    pub(crate) tunnel_place: Option<Place>,
 }
 
 /// What services need to know of a pool.
@@ -26,7 +28,7 @@ pub(crate) struct KnownPool {
     /// Whether it has servers, readable or not.
     pub(crate) is_empty: bool,
     /// Addresses that are there both with a port and without one: the same server for a service on that port.
-    pub(crate) doubtful: Vec<(Ipv4Addr, u16, usize)>,
+    pub(crate) doubtful: Vec<(IpAddr, u16, usize)>,
 }
 
 /// The pool itself, if all that it needs could be read.
@@ -49,6 +51,7 @@ pub(crate) fn pools(raw: &[RawPool], links: &Links, report: &mut Report) -> Vec<
                 server,
                 reach: links.reach(server.address),
                 port_place: raw.port.map(|at| at.place),
+                tunnel_place: raw.tunnel.map(|at| at.place),
             })
         };
         let servers: Vec<KnownServer> = pool.servers.iter().enumerate().filter_map(known).collect();
@@ -63,14 +66,14 @@ pub(crate) fn pools(raw: &[RawPool], links: &Links, report: &mut Report) -> Vec<
 }
 
 fn repeated(pool: usize, servers: &[KnownServer], report: &mut Report) {
-    let mut seen: HashMap<(Ipv4Addr, Option<u16>), &KnownServer> = HashMap::new();
+    let mut seen: HashMap<(IpAddr, Option<u16>), &KnownServer> = HashMap::new();
     for known in servers {
         let server = &known.server;
         let key = (server.address, server.port);
         if let Some(first) = seen.get(&key) {
             let line = first.server.place.line;
             let name = server.port.map_or(server.address.to_string(), |port| {
-                format!("{}:{port}", server.address)
+                SocketAddr::new(server.address, port).to_string()
             });
             let problem = format!(
                 "{name} is servers[{}] of this pool already, on line {line}",
@@ -91,9 +94,9 @@ fn repeated(pool: usize, servers: &[KnownServer], report: &mut Report) {
     }
 }
 
-fn doubtful(servers: &[KnownServer]) -> Vec<(Ipv4Addr, u16, usize)> {
+fn doubtful(servers: &[KnownServer]) -> Vec<(IpAddr, u16, usize)> {
     let portless = servers.iter().filter(|known| known.server.port.is_none());
-    let portless: HashMap<Ipv4Addr, usize> = portless
+    let portless: HashMap<IpAddr, usize> = portless
         .map(|known| (known.server.address, known.index))
         .collect();
     let pair = |known: &KnownServer| {

@@ -1,29 +1,35 @@
-//! Services: each listener once, servers that the forwarding mode can reach, local addresses for FULLNAT.
+//! Services: each listener once, what they name exists, and nothing is there without a use.
 
 use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 
 use dataplane::flow::Mode;
 use dataplane::service::Protocol;
 
-use super::links::Reach;
+use super::links::Links;
 use super::names::Names;
-use super::pool::{KnownPool, KnownServer};
+use super::option;
+use super::pool::KnownPool;
+use super::server;
 use crate::config::Place;
-use crate::config::read::Raw;
 use crate::config::read::service::RawService;
+use crate::config::read::{At, Raw};
 use crate::config::report::{Fault, Report};
-use crate::config::types::{Listener, Service};
+use crate::config::types::Service;
 
 /// What is looked at from service to service.
 struct Checker<'r> {
     raw: &'r Raw,
     pools: &'r [KnownPool],
+    links: &'r Links,
     pool_names: &'r Names<'r>,
     group_names: &'r Names<'r>,
     used_pools: HashSet<usize>,
     used_groups: HashSet<usize>,
     /// Servers (pool, index) that were reported: one message for a server, not one for each service that uses it.
     reported: HashSet<(usize, usize)>,
+    /// Servers (pool, index) that a service reaches by tunnel.
+    tunnelled: HashSet<(usize, usize)>,
 }
 
 /// Checks the services, and with them what they use.
@@ -32,16 +38,19 @@ pub(crate) fn services(
     pool_names: &Names<'_>,
     group_names: &Names<'_>,
     pools: &[KnownPool],
+    links: &Links,
     report: &mut Report,
 ) -> Vec<Service> {
     let mut checker = Checker {
         raw,
         pools,
+        links,
         pool_names,
         group_names,
         used_pools: HashSet::new(),
         used_groups: HashSet::new(),
         reported: HashSet::new(),
+        tunnelled: HashSet::new(),
     };
     repeated_listeners(&raw.services, report);
     let services: Vec<Service> = raw
@@ -56,10 +65,10 @@ pub(crate) fn services(
 }
 
 fn repeated_listeners(services: &[RawService], report: &mut Report) {
-    let mut seen: HashMap<(u32, u16, Protocol), (usize, Place)> = HashMap::new();
+    let mut seen: HashMap<(IpAddr, u16, Protocol), (usize, Place)> = HashMap::new();
     for (index, service) in services.iter().enumerate() {
         for (item, listener) in service.listeners.iter() {
-            let key = (listener.address.to_bits(), listener.port, listener.protocol);
+            let key = (listener.address, listener.port, listener.protocol);
             if let Some((first, place)) = seen.get(&key) {
                 let problem = format!(
                     "{listener} is where services[{first}] listens already, on line {}",
@@ -81,7 +90,6 @@ fn repeated_listeners(services: &[RawService], report: &mut Report) {
 impl Checker<'_> {
     fn service(&mut self, index: usize, raw: &RawService, report: &mut Report) -> Option<Service> {
         let path = format!("services[{index}]");
-        one_packet(raw, &path, report);
         let groups = self.groups(raw, &path, report);
         let pool = raw.pool.as_ref();
         let pool = pool.and_then(|name| self.pool_names.find(name, format!("{path}.pool"), report));
@@ -91,12 +99,19 @@ impl Checker<'_> {
             listeners: raw.listeners.iter().map(|(_, listener)| *listener).collect(),
             pool: pool?,
             mode: raw.mode?,
+            tunnel: raw.tunnel.map(|at| at.value).unwrap_or_default(),
             scheduler: raw.scheduler,
             local_addresses: groups,
-            one_packet: raw.one_packet.is_some_and(|at| at.value),
+            one_packet: is_set(raw.one_packet),
+            translate_replies: is_set(raw.translate_replies),
+            hairpin_snat: is_set(raw.hairpin_snat),
+            mss_clamp: raw.mss_clamp.map_or(0, |at| at.value),
             place: raw.place,
         };
-        self.local_addresses(&service, raw, &path, report);
+        let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
+        let modes = option::Modes::of(&service, servers);
+        option::check(raw, &modes, &path, report);
+        self.local_addresses(raw, &modes, &path, report);
         self.servers(&service, report);
         Some(service)
     }
@@ -124,29 +139,31 @@ impl Checker<'_> {
         groups
     }
 
-    /// FULLNAT has local addresses, and nothing else does.
-    fn local_addresses(&self, service: &Service, raw: &RawService, path: &str, report: &mut Report) {
-        let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
-        let of_server = |known: &KnownServer| service.mode_of(&known.server) == Mode::Fullnat;
-        let fullnat = servers.iter().any(of_server) || servers.is_empty() && service.mode == Mode::Fullnat;
+    /// FULLNAT and hairpins have local addresses, and nothing else does.
+    fn local_addresses(&self, raw: &RawService, modes: &option::Modes, path: &str, report: &mut Report) {
+        let fullnat = modes.has(Mode::Fullnat);
+        let user = raw.hairpin_snat.filter(|at| at.value && modes.has(Mode::Nat));
+        let (place, ending, what) = match user {
+            Some(at) if !fullnat => (at.place, ".hairpin_snat", "`hairpin_snat`"),
+            _ => (raw.place, "", "`fullnat`"),
+        };
+        let used = fullnat || user.is_some();
         match &raw.local_addresses {
-            None if fullnat => {
+            None if used => {
                 let remedy = match self.group_names.first() {
                     Some(name) => format!("write `local_addresses: {name}`, say"),
                     None => "define a group under `local_addresses` of the file, and write its name here"
                         .to_owned(),
                 };
-                let problem = "`fullnat` without `local_addresses`: nothing can be sent to a server";
-                report.error(raw.place, path, Fault::new(problem, remedy));
+                let problem = format!("{what} without `local_addresses`: nothing can be sent to a server");
+                report.error(place, format!("{path}{ending}"), Fault::new(problem, remedy));
             }
-            Some(names) if names.value.items.is_empty() && fullnat => {
-                let fault = Fault::new(
-                    "an empty list",
-                    "write the name of a group: `fullnat` needs local addresses",
-                );
+            Some(names) if names.value.items.is_empty() && used => {
+                let remedy = format!("write the name of a group: {what} needs local addresses");
+                let fault = Fault::new("an empty list", remedy);
                 report.error(names.place, format!("{path}.local_addresses"), fault);
             }
-            Some(names) if !fullnat => {
+            Some(names) if !used => {
                 let fault = Fault::new(
                     "not used: no server of this service is `fullnat`",
                     "remove the key",
@@ -154,15 +171,6 @@ impl Checker<'_> {
                 report.warn(names.place, format!("{path}.local_addresses"), fault);
             }
             _ => {}
-        }
-        if let Some(at) = raw.one_packet.filter(|at| at.value && fullnat) {
-            let problem = "`one_packet` with `fullnat` comes with a later release";
-            let remedy = "remove `one_packet`, or use `mode: dr`";
-            report.error(
-                at.place,
-                format!("{path}.one_packet"),
-                Fault::new(problem, remedy),
-            );
         }
     }
 
@@ -174,7 +182,15 @@ impl Checker<'_> {
         };
         for known in &pool.servers {
             let key = (service.pool, known.index);
-            let (place, ending, fault) = match self.fault_of(service, known) {
+            if service.mode_of(&known.server) == Mode::Tun {
+                self.tunnelled.insert(key);
+            }
+            let has_source = |ipv6: bool| {
+                let settings = &self.raw.settings;
+                let own = [settings.tunnel_source, settings.tunnel_source6];
+                own[usize::from(ipv6)].is_some() || self.links.has_family(ipv6) || !self.links.is_complete()
+            };
+            let (place, ending, fault) = match server::fault_of(service, known, has_source) {
                 Some(found) if !self.reported.contains(&key) => found,
                 _ => continue,
             };
@@ -190,7 +206,8 @@ impl Checker<'_> {
                 continue;
             };
             let problem = format!(
-                "{address} without a port is {address}:{port} too, for service `{}`",
+                "{address} without a port is {} too, for service `{}`",
+                SocketAddr::new(*address, *port),
                 service.name
             );
             let Some(known) = pool.servers.iter().find(|known| known.index == *index) else {
@@ -208,51 +225,6 @@ impl Checker<'_> {
                 );
             }
         }
-    }
-
-    /// What keeps `service` from using a server, and where that is said: its place and the end of its path.
-    fn fault_of(&self, service: &Service, known: &KnownServer) -> Option<(Place, &'static str, Fault)> {
-        let address = known.server.address;
-        let place = known.server.place;
-        let mode = service.mode_of(&known.server);
-        if known.reach == Reach::Nowhere {
-            let problem = format!("server {address} is in no network of a port, and no route leads to it");
-            let remedy = match mode {
-                Mode::Dr => "give a port an address in the server's network: `dr` reaches neighbours only",
-                Mode::Fullnat | Mode::Nat | Mode::Tun => {
-                    "write a route to it under `routes`, or give a port an address in its network"
-                }
-            };
-            return Some((place, "", Fault::new(problem, remedy)));
-        }
-        if mode != Mode::Dr {
-            return None;
-        }
-        if let Reach::Routed(_) = known.reach {
-            let problem = format!(
-                "server {address} is behind a gateway, and `dr` (service `{}`) keeps the VIP as destination: \
-                 the gateway would send the packet back here",
-                service.name
-            );
-            let remedy = "move the server into a network of a port, or use `mode: fullnat`";
-            return Some((place, "", Fault::new(problem, remedy)));
-        }
-        let other = |listener: &&Listener| known.server.port_for(listener) != listener.port;
-        let listener = service.listeners.iter().find(other)?;
-        let port = known.server.port_for(listener);
-        let problem = format!(
-            "port {port}, but `dr` leaves packets as they are: the server would get those of service `{}` on port {}",
-            service.name, listener.port
-        );
-        let remedy = format!(
-            "remove `port` and let the server listen on {}, or use `mode: fullnat`",
-            listener.port
-        );
-        Some((
-            known.port_place.unwrap_or(place),
-            ".port",
-            Fault::new(problem, remedy),
-        ))
     }
 
     /// Services and servers fit into their tables.
@@ -305,6 +277,30 @@ impl Checker<'_> {
                 report.warn(pool.place, path, Fault::new(problem, "write at least one server"));
             }
         }
+        for (index, pool) in self
+            .pools
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| self.used_pools.contains(index))
+        {
+            for known in &pool.servers {
+                let Some(place) = known
+                    .tunnel_place
+                    .filter(|_| !self.tunnelled.contains(&(index, known.index)))
+                else {
+                    continue;
+                };
+                let fault = Fault::new(
+                    "not used: no service reaches this server by `tun`",
+                    "remove the key",
+                );
+                report.warn(
+                    place,
+                    format!("pools[{index}].servers[{}].tunnel", known.index),
+                    fault,
+                );
+            }
+        }
         for (index, group) in self.raw.local_addresses.iter().enumerate() {
             if !self.used_groups.contains(&index) {
                 let fault = Fault::new(
@@ -317,21 +313,6 @@ impl Checker<'_> {
     }
 }
 
-/// One-packet scheduling is for datagrams.
-fn one_packet(raw: &RawService, path: &str, report: &mut Report) {
-    let Some(at) = raw.one_packet.filter(|at| at.value) else {
-        return;
-    };
-    let tcp = raw
-        .listeners
-        .iter()
-        .find(|(_, listener)| listener.protocol == Protocol::Tcp);
-    if let Some((_, listener)) = tcp {
-        let problem = format!("one-packet scheduling is for UDP only, and {listener} is TCP");
-        let fault = Fault::new(
-            problem,
-            "remove `one_packet`, or put the UDP listeners into a service of their own",
-        );
-        report.error(at.place, format!("{path}.one_packet"), fault);
-    }
+fn is_set(flag: Option<At<bool>>) -> bool {
+    flag.is_some_and(|at| at.value)
 }

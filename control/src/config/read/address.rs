@@ -1,6 +1,6 @@
-//! What a text means as an address: IPv4 addresses, prefixes, ranges of them, MAC addresses.
+//! What a text means as an address: addresses of both families, prefixes, ranges, MAC addresses.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::value::number;
 use crate::config::Place;
@@ -8,20 +8,49 @@ use crate::config::report::Fault;
 use crate::config::types::{AddressRange, Prefix};
 use crate::config::yaml::shown;
 
-/// Any IPv4 address.
-fn any_address(text: &str) -> Result<Ipv4Addr, Fault> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
+/// Any IPv4 or IPv6 address.
+fn any_address(text: &str) -> Result<IpAddr, Fault> {
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) => native(address).map(IpAddr::V6),
+        Ok(address) => Ok(address),
+        Err(_) if text.starts_with('[') || text.matches(':').count() > 1 => Err(not_ipv6(text)),
+        Err(_) => Err(not_ipv4(text)),
     }
-    let bare = text
-        .trim_start_matches('[')
-        .split([']', '/', '%'])
-        .next()
-        .unwrap_or_default();
-    if bare.parse::<Ipv6Addr>().is_ok() {
-        let problem = format!("`{}` is an IPv6 address", shown(text));
-        return Err(Fault::new(problem, "IPv6 comes later; write an IPv4 address"));
+}
+
+/// Refuses an IPv4 address in an IPv6 one: on the wire it is something else (RFC 4291 section 2.5.5).
+fn native(address: Ipv6Addr) -> Result<Ipv6Addr, Fault> {
+    match address.to_ipv4_mapped() {
+        None => Ok(address),
+        Some(inner) => Err(Fault::new(
+            format!("{address} is an IPv4 address in IPv6's notation"),
+            format!("write {inner}"),
+        )),
     }
+}
+
+fn not_ipv6(text: &str) -> Fault {
+    if let Some((address, _)) = text.split_once('%')
+        && address.parse::<Ipv6Addr>().is_ok()
+    {
+        let problem = format!("`{}` has a zone id", shown(text));
+        let remedy = "write the address alone: which link a link-local address is on, `port` tells";
+        return Fault::new(problem, remedy);
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    if let Some(address) = bare.and_then(|bare| bare.parse::<Ipv6Addr>().ok()) {
+        let problem = format!("`{}` stands in brackets", shown(text));
+        return Fault::new(
+            problem,
+            format!("write \"{address}\": brackets are for an address with a port"),
+        );
+    }
+    let remedy =
+        "write up to eight groups of hexadecimal digits, such as 2001:db8::11; names are not looked up";
+    Fault::new(format!("`{}` is not an IPv6 address", shown(text)), remedy)
+}
+
+fn not_ipv4(text: &str) -> Fault {
     let octets: Vec<&str> = text.split('.').collect();
     let padded = |octet: &&str| octet.len() > 1 && octet.starts_with('0');
     if octets.len() == 4 && octets.iter().any(padded) {
@@ -33,90 +62,158 @@ fn any_address(text: &str) -> Result<Ipv4Addr, Fault> {
             .collect();
         if let Ok(address) = plain.join(".").parse::<Ipv4Addr>() {
             let problem = format!("`{}` has a number with a leading zero", shown(text));
-            return Err(Fault::new(problem, format!("write {address}")));
+            return Fault::new(problem, format!("write {address}"));
         }
     }
-    let remedy = "write four numbers from 0 to 255, such as 10.0.0.11; names are not looked up";
-    Err(Fault::new(
-        format!("`{}` is not an IPv4 address", shown(text)),
-        remedy,
-    ))
+    let remedy =
+        "write four numbers from 0 to 255, such as 10.0.0.11, or an IPv6 address; names are not looked up";
+    Fault::new(format!("`{}` is not an IP address", shown(text)), remedy)
 }
 
-/// The address of one host.
-pub(crate) fn address(text: &str) -> Result<Ipv4Addr, Fault> {
+/// The address of one host, wherever it is.
+pub(crate) fn address(text: &str) -> Result<IpAddr, Fault> {
+    let address = neighbour(text)?;
+    if is_link_local(address) {
+        let problem = format!("{address} is a link-local address, and does not tell on which link");
+        return Err(Fault::new(
+            problem,
+            "write a global or unique local address of the host",
+        ));
+    }
+    Ok(address)
+}
+
+/// The address of one host on a port's link.
+pub(crate) fn neighbour(text: &str) -> Result<IpAddr, Fault> {
     let address = any_address(text)?;
     host(address)?;
     Ok(address)
 }
 
+/// Whether it means another host on each link (RFC 4291 section 2.5.6). IPv4's are routed like any other here.
+pub(crate) fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+/// The IPv4 address of one host: what has no IPv6 yet.
+fn address4(text: &str) -> Result<Ipv4Addr, Fault> {
+    match address(text)? {
+        IpAddr::V4(address) => Ok(address),
+        IpAddr::V6(address) => Err(only_ipv4(&address.to_string())),
+    }
+}
+
+fn only_ipv4(text: &str) -> Fault {
+    let problem =
+        format!("{text} is IPv6, and local addresses are for FULLNAT and SNAT, which are IPv4 for now");
+    Fault::new(problem, "write IPv4 addresses")
+}
+
 /// The address of a server, which has its port elsewhere.
-pub(crate) fn server_address(text: &str) -> Result<Ipv4Addr, Fault> {
-    if let Some((host, port)) = text.split_once(':')
-        && let (Ok(host), Ok(port)) = (host.parse::<Ipv4Addr>(), port.parse::<u16>())
-    {
+pub(crate) fn server_address(text: &str) -> Result<IpAddr, Fault> {
+    if let Ok(end) = text.parse::<std::net::SocketAddr>() {
         let problem = format!("`{}` has the port in it", shown(text));
+        let (address, port) = (end.ip(), end.port());
         return Err(Fault::new(
             problem,
-            format!("write `address: {host}, port: {port}`"),
+            format!("write `address: {address}, port: {port}`"),
         ));
     }
     address(text)
 }
 
 /// Refuses an address that no host on a network has (RFC 6890).
-fn host(address: Ipv4Addr) -> Result<(), Fault> {
-    let kind = match address.octets() {
-        [0, ..] => "an address of \"this network\" (0.0.0.0/8)",
-        [127, ..] => "a loopback address, and the host's own stack is not behind the gateway",
-        [224..=239, ..] => "a multicast address",
-        [255, 255, 255, 255] => "the broadcast address",
-        [240..=255, ..] => "a reserved address (240.0.0.0/4)",
-        _ => return Ok(()),
+fn host(address: IpAddr) -> Result<(), Fault> {
+    let kind = match address {
+        IpAddr::V4(address) => special4(address),
+        IpAddr::V6(address) => special6(address),
     };
+    let Some(kind) = kind else { return Ok(()) };
     Err(Fault::new(
         format!("{address} is {kind}"),
         "write the unicast address of a host",
     ))
 }
 
-/// Splits `address/length`.
-fn cidr(text: &str, example: &str) -> Result<(Ipv4Addr, u8), Fault> {
+fn special4(address: Ipv4Addr) -> Option<&'static str> {
+    match address.octets() {
+        [0, ..] => Some("an address of \"this network\" (0.0.0.0/8)"),
+        [127, ..] => Some("a loopback address, and the host's own stack is not behind the gateway"),
+        [224..=239, ..] => Some("a multicast address"),
+        [255, 255, 255, 255] => Some("the broadcast address"),
+        [240..=255, ..] => Some("a reserved address (240.0.0.0/4)"),
+        _ => None,
+    }
+}
+
+fn special6(address: Ipv6Addr) -> Option<&'static str> {
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some("the unspecified address"),
+        [0, 0, 0, 0, 0, 0, 0, 1] => {
+            Some("the loopback address, and the host's own stack is not behind the gateway")
+        }
+        [0, 0, 0, 0, 0, 0, ..] => Some("an IPv4-compatible address, which is out of use (RFC 4291)"),
+        [0xff00..=0xffff, ..] => Some("a multicast address"),
+        _ => None,
+    }
+}
+
+/// The longest prefix of the address's family.
+fn longest(address: IpAddr) -> u8 {
+    if address.is_ipv6() { 128 } else { 32 }
+}
+
+/// Splits `address/length`. The examples are prefixes of both families.
+fn cidr(text: &str, examples: [&str; 2]) -> Result<(IpAddr, u8), Fault> {
     let Some((address, length)) = text.split_once('/') else {
         let address = any_address(text)?;
+        let usual = if address.is_ipv6() { 64 } else { 24 };
         let problem = format!("{address} has no prefix length");
         return Err(Fault::new(
             problem,
-            format!("write it as {address}/24, with the length of its network"),
+            format!("write it as {address}/{usual}, with the length of its network"),
         ));
     };
     let address = any_address(address)?;
-    let length = number(length, 0..=32).map_err(|_| {
+    let longest = longest(address);
+    let length = number(length, 0..=longest.into()).map_err(|_| {
         let problem = format!("`/{}` is not a prefix length", shown(length));
-        Fault::new(problem, format!("write a length from 0 to 32, such as {example}"))
+        let example = examples[usize::from(address.is_ipv6())];
+        Fault::new(
+            problem,
+            format!("write a length from 0 to {longest}, such as {example}"),
+        )
     })?;
-    Ok((address, u8::try_from(length).unwrap_or(32)))
+    Ok((address, u8::try_from(length).unwrap_or(longest)))
 }
 
 /// A host's address with the length of its prefix, such as 10.0.0.1/24.
-pub(crate) fn interface_address(text: &str) -> Result<(Ipv4Addr, u8), Fault> {
-    let (address, length) = cidr(text, "10.0.0.1/24")?;
+pub(crate) fn interface_address(text: &str) -> Result<(IpAddr, u8), Fault> {
+    let (address, length) = cidr(text, ["10.0.0.1/24", "2001:db8::1/64"])?;
     if length == 0 {
-        let remedy = format!("write {address}/24 with the length of its network, and a route `to: default`");
+        let (usual, default) = if address.is_ipv6() {
+            (64, "default6")
+        } else {
+            (24, "default")
+        };
+        let remedy =
+            format!("write {address}/{usual} with the length of its network, and a route `to: {default}`");
         return Err(Fault::new(
             "a prefix length of 0 makes the whole Internet a neighbour",
             remedy,
         ));
     }
-    let prefix = Prefix::new(address, length);
-    if prefix.is_reserved(address) {
+    let prefix = Prefix::around(address, length);
+    if !prefix.has_host(address)
+        && let IpAddr::V4(network) = prefix.address()
+    {
         let kind = if address == prefix.last() {
             "broadcast"
         } else {
             "network"
         };
         let problem = format!("{address} is the {kind} address of {prefix}");
-        let first = Ipv4Addr::from_bits(prefix.network().to_bits() | 1);
+        let first = Ipv4Addr::from_bits(network.to_bits() | 1);
         return Err(Fault::new(
             problem,
             format!("write an address of a host, such as {first}/{length}"),
@@ -126,42 +223,52 @@ pub(crate) fn interface_address(text: &str) -> Result<(Ipv4Addr, u8), Fault> {
     Ok((address, length))
 }
 
-/// A prefix without host bits, or `default`.
+/// A prefix without host bits, or `default` and `default6`.
 pub(crate) fn prefix(text: &str) -> Result<Prefix, Fault> {
-    if text == "default" {
-        return Ok(Prefix::new(Ipv4Addr::UNSPECIFIED, 0));
+    match text {
+        "default" => return Ok(Prefix::DEFAULT),
+        "default6" => return Ok(Prefix::DEFAULT6),
+        _ => {}
     }
-    let (address, length) = cidr(text, "10.1.0.0/16")?;
-    let prefix = Prefix::new(address, length);
-    if prefix.network() != address {
+    let (address, length) = cidr(text, ["10.1.0.0/16", "2001:db8:1::/48"])?;
+    let prefix = Prefix::around(address, length);
+    if prefix.address() != address {
         let problem = format!("{address} is not the first address of a /{length}");
         return Err(Fault::new(problem, format!("write {prefix}")));
     }
     Ok(prefix)
 }
 
-/// Addresses: one, a range `10.0.0.200-10.0.0.203` or `10.0.0.200-203`, or a prefix, all of which counts.
+/// A prefix of addresses that a host can have.
+pub(crate) fn host_prefix(text: &str) -> Result<Prefix, Fault> {
+    let prefix = prefix(text)?;
+    host(prefix.address())?;
+    host(prefix.last())?;
+    Ok(prefix)
+}
+
+/// IPv4 addresses: one, a range `10.0.0.200-10.0.0.203` or `10.0.0.200-203`, or a prefix, all of which counts.
 pub(crate) fn address_range(text: &str, place: Place) -> Result<AddressRange, Fault> {
     if text.contains('/') {
-        let prefix = prefix(text)?;
-        let (first, last) = (prefix.network(), prefix.last());
-        host(first)?;
-        host(last)?;
-        return Ok(AddressRange { first, last, place });
+        let prefix = host_prefix(text)?;
+        return match (prefix.address(), prefix.last()) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => Ok(AddressRange { first, last, place }),
+            _ => Err(only_ipv4(&prefix.to_string())),
+        };
     }
     let Some((first, last)) = text.split_once('-') else {
-        let first = address(text)?;
+        let first = address4(text)?;
         return Ok(AddressRange {
             first,
             last: first,
             place,
         });
     };
-    let first = address(first.trim())?;
+    let first = address4(first.trim())?;
     let last = last.trim();
     let last = match last.parse::<u8>() {
         Ok(octet) => Ipv4Addr::from_bits(first.to_bits() & !0xff | u32::from(octet)),
-        Err(_) => address(last)?,
+        Err(_) => address4(last)?,
     };
     if last < first {
         let problem = format!("the range ends at {last}, before it starts at {first}");

@@ -2,14 +2,17 @@
 //! values at once (a name and its use, an address and a prefix) is for [`check`](super::check). A value that is
 //! wrong is reported and replaced by none or the default, so that reading goes on to the next mistake.
 
-mod address;
+pub(super) mod address;
 mod field;
 pub(super) mod network;
 mod node;
+pub(super) mod port;
 pub(super) mod service;
 mod settings;
+mod tunnel;
 mod typed;
 mod value;
+pub(super) mod vip;
 
 use dataplane::service::Settings;
 
@@ -18,8 +21,10 @@ use super::types::{Api, Metrics, Node};
 use super::yaml;
 use super::{Place, schema};
 use field::{Field, Fields};
-use network::{RawLocalAddresses, RawNeighbour, RawPort, RawRoute};
+use network::{RawLocalAddresses, RawNeighbour, RawRoute};
+use port::RawPort;
 use service::{RawPool, RawService};
+use vip::RawVip;
 
 /// A value and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +45,7 @@ pub(super) struct Raw {
     pub(super) local_addresses: Vec<RawLocalAddresses>,
     pub(super) pools: Vec<RawPool>,
     pub(super) services: Vec<RawService>,
+    pub(super) vips: Vec<RawVip>,
     pub(super) settings: Settings,
 }
 
@@ -56,13 +62,14 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
             "ports",
             "`ports: [ ... ]` with a port for each side",
             report,
-            |field, report| network::port(field, with_drivers, report),
+            |field, report| port::port(field, with_drivers, report),
         ),
         routes: fields.list("routes", report, network::route),
         neighbours: fields.list("neighbours", report, network::neighbour),
         local_addresses: fields.list("local_addresses", report, network::local_addresses),
         pools: fields.list("pools", report, service::pool),
         services: fields.list("services", report, service::service),
+        vips: fields.list("vips", report, vip::vip),
         settings: settings::settings(fields.get("timeouts"), fields.get("settings"), report),
         node,
     }

@@ -1,15 +1,17 @@
 //! The sections `pools` and `services`.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use dataplane::flow::Mode;
 use dataplane::scheduler::SchedulerKind;
+use dataplane::service::Tunnel;
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::{own_name, reference};
-use super::typed::number;
-use super::{address, value};
+use super::typed::{number, placed_number};
+use super::{address, tunnel, value};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
 use crate::config::types::Listener;
@@ -17,6 +19,10 @@ use crate::config::{Place, Server};
 
 /// What IPVS takes: a C `int`.
 const INT_MAX: u64 = 0x7fff_ffff;
+/// From what any host takes (RFC 1122 section 3.3.3, less the headers) to what the largest IPv4 packet has room for.
+const MSS: RangeInclusive<u64> = 536..=65_495;
+/// The forwarding modes, in words.
+const MODES: &str = "`nat`, `dr`, `tun` or `fullnat`";
 
 /// A pool as it was written.
 pub(crate) struct RawPool {
@@ -27,13 +33,14 @@ pub(crate) struct RawPool {
 
 /// A server as it was written.
 pub(crate) struct RawServer {
-    pub(crate) address: Option<At<Ipv4Addr>>,
+    pub(crate) address: Option<At<IpAddr>>,
     pub(crate) port: Option<At<u16>>,
     pub(crate) weight: u32,
     pub(crate) mode: Option<Mode>,
+    pub(crate) tunnel: Option<At<Tunnel>>,
     pub(crate) upper_threshold: u32,
     pub(crate) lower_threshold: u32,
-    /// Whether its port or mode was written, but could not be read.
+    /// Whether its port, mode or tunnel was written, but could not be read.
     pub(crate) incomplete: bool,
     pub(crate) place: Place,
 }
@@ -46,6 +53,7 @@ impl RawServer {
             port: self.port.map(|at| at.value),
             weight: self.weight,
             mode: self.mode,
+            tunnel: self.tunnel.map(|at| at.value),
             upper_threshold: self.upper_threshold,
             lower_threshold: self.lower_threshold,
             place: self.place,
@@ -59,10 +67,14 @@ pub(crate) struct RawService {
     pub(crate) listeners: OneOrMore<Listener>,
     pub(crate) pool: Option<At<String>>,
     pub(crate) mode: Option<Mode>,
+    pub(crate) tunnel: Option<At<Tunnel>>,
     pub(crate) scheduler: SchedulerKind,
     /// Names of groups; none when the key is missing.
     pub(crate) local_addresses: Option<At<OneOrMore<At<String>>>>,
     pub(crate) one_packet: Option<At<bool>>,
+    pub(crate) translate_replies: Option<At<bool>>,
+    pub(crate) hairpin_snat: Option<At<bool>>,
+    pub(crate) mss_clamp: Option<At<u16>>,
     pub(crate) place: Place,
 }
 
@@ -85,13 +97,16 @@ pub(crate) fn pool(field: Field<'_>, report: &mut Report) -> RawPool {
 fn server(field: Field<'_>, report: &mut Report) -> RawServer {
     let fields = Fields::open(field, &schema::SERVER, report);
     let address = fields.required("address", "`address: 10.0.0.11`, say", report);
-    let address = address.and_then(|field| field.value("an IPv4 address", report, address::server_address));
+    let address = address.and_then(|field| field.value("an IP address", report, address::server_address));
     let port = fields
         .get("port")
         .map(|field| field.value("a port from 1 to 65535", report, value::l4_port));
     let mode = fields
         .get("mode")
-        .map(|field| field.value("`fullnat` or `dr`", report, value::mode));
+        .map(|field| field.value(MODES, report, value::mode));
+    let tunnel = fields
+        .get("tunnel")
+        .map(|field| tunnel::tunnel(field, &schema::SERVER_TUNNEL, report));
     let upper = number(&fields, "upper_threshold", 0..=INT_MAX, 0, report);
     let lower = number(&fields, "lower_threshold", 0..=INT_MAX, 0, report);
     if let Some(field) = fields.get("lower_threshold")
@@ -109,10 +124,11 @@ fn server(field: Field<'_>, report: &mut Report) -> RawServer {
     }
     RawServer {
         address,
-        incomplete: port == Some(None) || mode == Some(None),
+        incomplete: port == Some(None) || mode == Some(None) || tunnel == Some(None),
         port: port.flatten(),
         weight: number(&fields, "weight", 0..=INT_MAX, 1, report),
         mode: mode.flatten().map(|at| at.value),
+        tunnel: tunnel.flatten(),
         upper_threshold: upper,
         lower_threshold: lower,
         place: field.place(),
@@ -126,7 +142,8 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
     let listen = fields.required("listen", "`listen: \"203.0.113.100:80/tcp\"`, say", report);
     let each = |field: Field<'_>, report: &mut Report| {
         let place = field.place();
-        let expected = "an address, port and protocol such as 203.0.113.100:80/tcp";
+        let expected =
+            "an address, port and protocol such as 203.0.113.100:80/tcp or \"[2001:db8::1]:80/tcp\"";
         Some(
             field
                 .value(expected, report, |text| value::listener(text, place))?
@@ -147,19 +164,33 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
         listeners
     });
     fields.required("pool", "`pool:` with the name of a pool", report);
-    let mode = fields.required("mode", "`mode: fullnat` or `mode: dr`", report);
-    let mode = mode.and_then(|field| field.value("`fullnat` or `dr`", report, value::mode));
+    let mode = fields.required(
+        "mode",
+        "`mode: nat`, `mode: dr`, `mode: tun` or `mode: fullnat`",
+        report,
+    );
+    let mode = mode.and_then(|field| field.value(MODES, report, value::mode));
+    let tunnel = fields.get("tunnel");
     let scheduler = fields.get("scheduler");
     let scheduler = scheduler.and_then(|field| field.value("`rr` or `wrr`", report, value::scheduler));
-    let one_packet = fields.get("one_packet");
+    let mut flag = |key| {
+        let field: Option<Field<'_>> = fields.get(key);
+        field.and_then(|field| field.value("`true` or `false`", report, value::flag))
+    };
+    let [one_packet, translate_replies, hairpin_snat] =
+        ["one_packet", "translate_replies", "hairpin_snat"].map(&mut flag);
     RawService {
         name,
         listeners: listeners.unwrap_or_else(OneOrMore::none),
         pool: reference(&fields, "pool", report),
         mode: mode.map(|at| at.value),
+        tunnel: tunnel.and_then(|field| tunnel::tunnel(field, &schema::SERVICE_TUNNEL, report)),
         scheduler: scheduler.map_or(SchedulerKind::Wrr, |at| at.value),
         local_addresses: local_addresses(&fields, report),
-        one_packet: one_packet.and_then(|field| field.value("`true` or `false`", report, value::flag)),
+        one_packet,
+        translate_replies,
+        hairpin_snat,
+        mss_clamp: placed_number(&fields, "mss_clamp", MSS, report),
         place: field.place(),
     }
 }

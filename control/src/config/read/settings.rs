@@ -5,14 +5,16 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use dataplane::flow::{TcpState, Timeouts};
-use dataplane::service::{NoService, Settings};
+use dataplane::service::Settings;
 use dataplane::time::{TICKS_PER_SECOND, seconds};
 
+use super::address;
 use super::field::{Field, Fields};
 use super::typed::{account, flag, number, path, word};
+use super::vip::{NO_SERVER, NO_SERVICE};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
-use crate::config::types::{Api, Metrics};
+use crate::config::types::{Api, Metrics, Prefix};
 use crate::config::yaml::shown;
 
 /// Up to 31 days: longer lives are not worth a table entry, and the data plane counts ticks in 31 bits.
@@ -121,14 +123,51 @@ pub(crate) fn settings(
     let timeouts = timeouts(timeouts_field, report);
     let fields = Fields::open_optional(field, &schema::SETTINGS, report);
     let usual = Settings::default();
-    let policies = [("reject", NoService::Reject), ("drop", NoService::Drop)];
+    let [tunnel_source, tunnel_source6] = tunnel_sources(fields.get("tunnel_source"), report);
+    let wait = usual.fragment_timeout / TICKS_PER_SECOND;
     Settings {
         timeouts,
         sloppy_tcp: flag(&fields, "sloppy_tcp", usual.sloppy_tcp, report),
+        sloppy_sctp: flag(&fields, "sloppy_sctp", usual.sloppy_sctp, report),
         conn_reuse_mode: number(&fields, "conn_reuse_mode", 0..=3, usual.conn_reuse_mode, report),
         expire_nodest_conn: flag(&fields, "expire_nodest_conn", usual.expire_nodest_conn, report),
-        no_service: word(&fields, "no_service", &policies, report),
+        no_service: word(&fields, "no_service", &NO_SERVICE, report),
+        no_server: word(&fields, "no_server", &NO_SERVER, report),
+        schedule_icmp: flag(&fields, "schedule_icmp", usual.schedule_icmp, report),
+        nat_icmp_send: flag(&fields, "nat_icmp_send", usual.nat_icmp_send, report),
+        pmtu_disc: flag(&fields, "pmtu_disc", usual.pmtu_disc, report),
+        transit: flag(&fields, "transit", usual.transit, report),
+        tunnel_source,
+        tunnel_source6,
+        fragment_timeout: seconds(number(&fields, "fragment_timeout", 1..=120, wait, report)),
         icmp_rate: number(&fields, "icmp_rate", 0..=1_000_000, usual.icmp_rate, report),
-        ..usual
     }
+}
+
+/// Where tunnels take their source addresses from: at most one prefix of each family, IPv4 first.
+fn tunnel_sources(field: Option<Field<'_>>, report: &mut Report) -> [Option<Prefix>; 2] {
+    let mut sources: [Option<Prefix>; 2] = [None; 2];
+    let Some(field) = field else { return sources };
+    let each = |field: Field<'_>, report: &mut Report| {
+        let expected = "a prefix such as 10.200.0.0/24";
+        let prefix = field.value(expected, report, address::host_prefix)?.value;
+        let source = &mut sources[usize::from(prefix.address().is_ipv6())];
+        if let Some(first) = source {
+            let problem = format!("a second prefix of its family, beside {first}");
+            field.error(
+                Fault::new(problem, "write one of IPv4, one of IPv6, or one of each"),
+                report,
+            );
+        }
+        *source = Some(prefix);
+        Some(())
+    };
+    if field.one_or_more(report, each).items.is_empty() {
+        let fault = Fault::new(
+            "an empty list",
+            "write a prefix such as 10.200.0.0/24, or remove the key",
+        );
+        field.error(fault, report);
+    }
+    sources
 }

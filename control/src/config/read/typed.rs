@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::field::Fields;
-use super::value;
+use super::{At, value};
 use crate::config::report::{Fault, Report};
 use crate::config::yaml::shown;
 
@@ -19,17 +19,30 @@ pub(crate) fn number<T: TryFrom<u64>>(
     optional_number(fields, key, range, report).unwrap_or(default)
 }
 
+/// The number under `key`, if there is one.
 pub(crate) fn optional_number<T: TryFrom<u64>>(
     fields: &Fields<'_>,
     key: &'static str,
     range: RangeInclusive<u64>,
     report: &mut Report,
 ) -> Option<T> {
+    placed_number(fields, key, range, report).map(|at| at.value)
+}
+
+/// The number under `key` with its place, if there is one.
+pub(crate) fn placed_number<T: TryFrom<u64>>(
+    fields: &Fields<'_>,
+    key: &'static str,
+    range: RangeInclusive<u64>,
+    report: &mut Report,
+) -> Option<At<T>> {
     let expected = format!("a whole number from {} to {}", range.start(), range.end());
     let number = fields
         .get(key)?
         .value(&expected, report, |text| value::number(text, range))?;
-    T::try_from(number.value).ok()
+    let value = T::try_from(number.value).ok()?;
+    let place = number.place;
+    Some(At { value, place })
 }
 
 /// The `true` or `false` under `key`, or `default`.
@@ -47,17 +60,21 @@ pub(crate) fn word<T: Copy + Default>(
     words: &[(&str, T)],
     report: &mut Report,
 ) -> T {
-    let expected = format!(
-        "`{}`",
-        words
-            .iter()
-            .map(|(word, _)| *word)
-            .collect::<Vec<_>>()
-            .join("` or `")
-    );
-    let field = fields.get(key);
-    let word = field.and_then(|field| field.value(&expected, report, |text| value::choice(text, words)));
-    word.map_or(T::default(), |at| at.value)
+    optional_word(fields, key, words, report).unwrap_or_default()
+}
+
+/// The word under `key`, if there is one.
+pub(crate) fn optional_word<T: Copy>(
+    fields: &Fields<'_>,
+    key: &'static str,
+    words: &[(&str, T)],
+    report: &mut Report,
+) -> Option<T> {
+    let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+    let expected = format!("`{}`", names.join("` or `"));
+    let field = fields.get(key)?;
+    let word = field.value(&expected, report, |text| value::choice(text, words))?;
+    Some(word.value)
 }
 
 /// A text under `key` in which `fits` holds for each character.

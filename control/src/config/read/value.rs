@@ -1,7 +1,7 @@
 //! What the text of a scalar means: numbers, words, ports, listeners. Each function is total: any text gives a value or
 //! a fault with a remedy.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use dataplane::flow::Mode;
@@ -58,13 +58,15 @@ pub(crate) fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Faul
 
 /// A forwarding mode.
 pub(crate) fn mode(text: &str) -> Result<Mode, Fault> {
-    match text {
-        "nat" | "tun" => Err(Fault::new(
-            format!("forwarding mode `{text}` comes with a later release"),
-            "write `fullnat` or `dr`",
-        )),
-        _ => choice(text, &[("fullnat", Mode::Fullnat), ("dr", Mode::Dr)]),
-    }
+    choice(
+        text,
+        &[
+            ("nat", Mode::Nat),
+            ("dr", Mode::Dr),
+            ("tun", Mode::Tun),
+            ("fullnat", Mode::Fullnat),
+        ],
+    )
 }
 
 /// A scheduler.
@@ -143,62 +145,78 @@ pub(crate) fn port_range(text: &str) -> Result<PortRange, Fault> {
     Ok(PortRange { first, last })
 }
 
-/// Where a service listens: `203.0.113.100:80/tcp`.
+/// Where a service listens: `203.0.113.100:80/tcp` or `[2001:db8::1]:80/tcp`.
 pub(crate) fn listener(text: &str, place: Place) -> Result<Listener, Fault> {
     let (endpoint, protocol) = match text.rsplit_once('/') {
         Some((endpoint, protocol)) => (endpoint, Some(protocol)),
         None => (text, None),
     };
-    let Some((host, port)) = endpoint
-        .rsplit_once(':')
-        .filter(|(host, _)| host.parse::<Ipv6Addr>().is_err())
-    else {
-        let address = address(endpoint)?;
-        let problem = format!("`{}` has no port", shown(text));
-        let remedy = format!("write it as {address}:80/{}", protocol.unwrap_or("tcp"));
-        return Err(Fault::new(problem, remedy));
-    };
-    if host.is_empty() {
-        let problem = format!("`{}` has no address", shown(text));
-        return Err(Fault::new(
-            problem,
-            format!("write the VIP before it, such as 203.0.113.100{}", shown(text)),
-        ));
-    }
+    let (host, port) = split_port(endpoint, protocol)?;
     let address = address(host)?;
     if port.parse() == Ok(0u64) {
         let problem = "port 0, which stands for all ports, needs persistence, which comes later";
         return Err(Fault::new(problem, "write the port, 1 to 65535"));
     }
-    let port = l4_port(port)?;
+    let end = SocketAddr::new(address, l4_port(port)?);
     let protocol = match protocol {
         Some("tcp") => Protocol::Tcp,
         Some("udp") => Protocol::Udp,
-        Some("sctp") => {
-            return Err(Fault::new(
-                "SCTP comes with a later release",
-                "write `tcp` or `udp` after the slash",
-            ));
-        }
-        Some(other) => {
-            let problem = format!("`{}` is not a protocol", shown(other));
+        Some("sctp") => Protocol::Sctp,
+        other => {
+            let problem = match other {
+                Some(other) => format!("`{}` is not a protocol", shown(other)),
+                None => format!("`{}` names no protocol", shown(text)),
+            };
             return Err(Fault::new(
                 problem,
-                format!("write {address}:{port}/tcp or {address}:{port}/udp"),
-            ));
-        }
-        None => {
-            let problem = format!("`{}` names no protocol", shown(text));
-            return Err(Fault::new(
-                problem,
-                format!("write {address}:{port}/tcp or {address}:{port}/udp"),
+                format!("write {end}/tcp, {end}/udp or {end}/sctp"),
             ));
         }
     };
     Ok(Listener {
         address,
-        port,
+        port: end.port(),
         protocol,
         place,
     })
+}
+
+/// Splits `address:port`, where an IPv6 address stands in brackets, which go.
+fn split_port<'t>(endpoint: &'t str, protocol: Option<&str>) -> Result<(&'t str, &'t str), Fault> {
+    let split = match endpoint.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once("]:"),
+        None => endpoint
+            .rsplit_once(':')
+            .filter(|_| endpoint.parse::<Ipv6Addr>().is_err()),
+    };
+    let Some((host, port)) = split else {
+        let bare = endpoint.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let end = SocketAddr::new(address(bare.unwrap_or(endpoint))?, 80);
+        let protocol = protocol.unwrap_or("tcp");
+        let (problem, remedy) = match end {
+            SocketAddr::V4(_) => (
+                format!("`{}` has no port", shown(endpoint)),
+                format!("write it as {end}/{protocol}"),
+            ),
+            SocketAddr::V6(_) => (
+                format!(
+                    "`{}` has no port that can be told from the address",
+                    shown(endpoint)
+                ),
+                format!("write the address in brackets, in quotes: \"{end}/{protocol}\""),
+            ),
+        };
+        return Err(Fault::new(problem, remedy));
+    };
+    if host.is_empty() {
+        let problem = format!("`{}` has no address", shown(endpoint));
+        let remedy = format!("write the VIP before it, such as 203.0.113.100:{}", shown(port));
+        return Err(Fault::new(problem, remedy));
+    }
+    // An IPv6 address and its port without brackets: what the last group is cannot be told.
+    if !endpoint.starts_with('[') && host.parse::<Ipv6Addr>().is_ok() {
+        let problem = format!("`{}` has an IPv6 address without brackets", shown(endpoint));
+        return Err(Fault::new(problem, format!("write \"[{host}]:{}\"", shown(port))));
+    }
+    Ok((host, port))
 }

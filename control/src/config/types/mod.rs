@@ -6,11 +6,12 @@ mod network;
 mod node;
 mod service;
 
+pub use dataplane::neighbour::Prefix;
 pub use network::{
-    AddressRange, Device, InterfaceAddress, LocalAddresses, Neighbour, Port, PortRange, Prefix, Route,
+    AddressRange, Device, InterfaceAddress, Link, LocalAddresses, Neighbour, Port, PortRange, Route,
 };
 pub use node::{Api, Hugepages, Idle, Limits, Metrics, Node, Workers};
-pub use service::{Listener, Pool, Server, Service};
+pub use service::{Listener, Pool, Server, Service, Vip};
 
 use dataplane::service::Settings;
 
@@ -27,7 +28,8 @@ pub struct Config {
     pub api: Api,
     /// The Prometheus endpoint.
     pub metrics: Metrics,
-    /// Ethernet ports. The index is the `PortId` of the data plane; there are 1 to 64.
+    /// Ethernet ports: those with a device, then VLANs of them, both in the order of the file. The index is the
+    /// `PortId` of the data plane; there are 1 to 255.
     pub ports: Vec<Port>,
     /// Static routes, beside the connected prefixes of `ports`.
     pub routes: Vec<Route>,
@@ -39,8 +41,18 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// Virtual services. One with several listeners is several services of LVS that share everything else.
     pub services: Vec<Service>,
+    /// VIPs that do otherwise than `settings` says.
+    pub vips: Vec<Vip>,
     /// Connection timeouts, and behaviour that holds for all services.
     pub settings: Settings,
     /// Findings that do not stop the file from being used, in the order of their places.
     pub warnings: Vec<Diagnostic>,
+}
+
+impl Config {
+    /// How many ports have a device of their own. They come first in `ports`.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.ports.iter().filter_map(Port::device).count()
+    }
 }

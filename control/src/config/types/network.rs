@@ -1,8 +1,8 @@
 //! Ethernet ports and what is reached through them.
 
-use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use super::Prefix;
 use crate::config::Place;
 
 /// An Ethernet port.
@@ -10,13 +10,13 @@ use crate::config::Place;
 pub struct Port {
     /// Its name.
     pub name: String,
-    /// What DPDK opens.
-    pub device: Device,
+    /// Where its frames come from and go to.
+    pub link: Link,
     /// Its own addresses; the prefix of each is connected. Empty only on a port that nothing is reached through.
     pub addresses: Vec<InterfaceAddress>,
     /// Largest IP packet in bytes.
     pub mtu: u16,
-    /// MAC address to use instead of the device's own.
+    /// MAC address to use instead of the device's own. A VLAN has that of its parent.
     pub mac: Option<[u8; 6]>,
     /// RX and TX queues; none gives each worker one, as far as the device has them.
     pub queues: Option<u16>,
@@ -26,6 +26,40 @@ pub struct Port {
     pub arp_announce: bool,
     /// Where it stands.
     pub place: Place,
+}
+
+impl Port {
+    /// The device, unless the port is a VLAN of another one.
+    #[must_use]
+    pub fn device(&self) -> Option<&Device> {
+        match &self.link {
+            Link::Device(device) => Some(device),
+            Link::Vlan { .. } => None,
+        }
+    }
+
+    /// Its own addresses, with the length of the prefix of each.
+    #[must_use]
+    pub fn own_addresses(&self) -> Vec<(IpAddr, u8)> {
+        self.addresses
+            .iter()
+            .map(|own| (own.address, own.length))
+            .collect()
+    }
+}
+
+/// Where the frames of a port come from and go to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Link {
+    /// A device of its own.
+    Device(Device),
+    /// Another port's device, with a VLAN tag (IEEE 802.1Q).
+    Vlan {
+        /// The port with the device: an index into `ports`.
+        parent: usize,
+        /// The VLAN's number, 1 to 4094.
+        id: u16,
+    },
 }
 
 /// What DPDK opens for a port.
@@ -51,8 +85,8 @@ impl Device {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InterfaceAddress {
     /// The address itself.
-    pub address: Ipv4Addr,
-    /// The prefix length, 1 to 32.
+    pub address: IpAddr,
+    /// The prefix length, 1 to 32 or 128.
     pub length: u8,
     /// Where it stands.
     pub place: Place,
@@ -62,71 +96,7 @@ impl InterfaceAddress {
     /// The connected prefix.
     #[must_use]
     pub fn prefix(&self) -> Prefix {
-        Prefix::new(self.address, self.length)
-    }
-}
-
-/// An IPv4 prefix; the bits after its length are zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct Prefix {
-    network: Ipv4Addr,
-    length: u8,
-}
-
-impl Prefix {
-    /// The prefix of `length` bits (more than 32 count as 32) that holds `address`.
-    #[must_use]
-    pub fn new(address: Ipv4Addr, length: u8) -> Prefix {
-        let length = length.min(32);
-        let network = Ipv4Addr::from_bits(address.to_bits() & Self::mask_of(length));
-        Prefix { network, length }
-    }
-
-    /// Its first address.
-    #[must_use]
-    pub fn network(self) -> Ipv4Addr {
-        self.network
-    }
-
-    /// Its last address: the directed broadcast address up to /30.
-    #[must_use]
-    pub fn last(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.network.to_bits() | !Self::mask_of(self.length))
-    }
-
-    /// Its length, 0 to 32.
-    #[must_use]
-    pub fn length(self) -> u8 {
-        self.length
-    }
-
-    /// Whether it holds `address`.
-    #[must_use]
-    pub fn contains(self, address: Ipv4Addr) -> bool {
-        address.to_bits() & Self::mask_of(self.length) == self.network.to_bits()
-    }
-
-    /// Whether any address lies in both.
-    #[must_use]
-    pub fn overlaps(self, other: Prefix) -> bool {
-        self.contains(other.network) || other.contains(self.network)
-    }
-
-    /// Whether `address` is the network or the broadcast address, which no host has (RFC 1122 section 3.2.1.3);
-    /// a /31 (RFC 3021) and a /32 have neither.
-    #[must_use]
-    pub fn is_reserved(self, address: Ipv4Addr) -> bool {
-        self.length < 31 && (address == self.network || address == self.last())
-    }
-
-    fn mask_of(length: u8) -> u32 {
-        u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.network, self.length)
+        Prefix::around(self.address, self.length)
     }
 }
 
@@ -136,7 +106,7 @@ pub struct Route {
     /// The destinations.
     pub to: Prefix,
     /// The gateway, inside a connected prefix of `port`; none when the destinations are on the link themselves.
-    pub via: Option<Ipv4Addr>,
+    pub via: Option<IpAddr>,
     /// The port that it leaves by: an index into `ports`.
     pub port: usize,
     /// Where it stands.
@@ -147,7 +117,7 @@ pub struct Route {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neighbour {
     /// Its address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Its MAC address: a unicast one.
     pub mac: [u8; 6],
     /// The port that it is behind: an index into `ports`.
@@ -214,33 +184,6 @@ pub struct PortRange {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prefixes_at_the_ends_of_their_lengths() {
-        let all = Prefix::new(Ipv4Addr::new(10, 1, 2, 3), 0);
-        assert_eq!(
-            (all.network(), all.last()),
-            (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST)
-        );
-        assert!(all.contains(Ipv4Addr::BROADCAST));
-        let one = Prefix::new(Ipv4Addr::new(10, 1, 2, 3), 33);
-        assert_eq!(
-            (one.to_string(), one.last()),
-            ("10.1.2.3/32".to_owned(), one.network())
-        );
-        assert!(!one.is_reserved(one.network()));
-        let pair = Prefix::new(Ipv4Addr::new(10, 1, 2, 3), 31);
-        assert!(!pair.is_reserved(pair.network()) && !pair.is_reserved(pair.last()));
-        let four = Prefix::new(Ipv4Addr::new(10, 1, 2, 3), 30);
-        assert!(
-            four.is_reserved(Ipv4Addr::new(10, 1, 2, 3)) && !four.is_reserved(Ipv4Addr::new(10, 1, 2, 2))
-        );
-        assert!(
-            all.overlaps(four)
-                && four.overlaps(pair)
-                && !four.overlaps(Prefix::new(Ipv4Addr::new(10, 1, 2, 4), 30))
-        );
-    }
 
     #[test]
     fn ranges_end_where_addresses_do() {

@@ -82,6 +82,8 @@ pub struct Limits {
     pub servers: u32,
     /// Neighbours, at most 65,534.
     pub neighbours: u16,
+    /// Datagrams that are put together from fragments at the same time. Each takes a buffer of 64 kB.
+    pub fragments: u16,
 }
 
 impl Limits {
@@ -93,6 +95,7 @@ impl Limits {
             services: self.services,
             servers: self.servers,
             neighbours: self.neighbours,
+            fragments: self.fragments,
             hugepages,
             seed,
         }
@@ -106,6 +109,7 @@ impl Default for Limits {
             services: 16_384,
             servers: 131_072,
             neighbours: 4096,
+            fragments: 256,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Services, pools of servers, and what holds for all of them.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 
 use dataplane::flow::Mode;
 use dataplane::scheduler::SchedulerKind;
-use dataplane::service::Protocol;
+use dataplane::service::{Protocol, Tunnel, VipPolicy};
 
 use crate::config::Place;
 
@@ -20,12 +20,20 @@ pub struct Service {
     pub pool: usize,
     /// The forwarding mode of servers that do not state one.
     pub mode: Mode,
+    /// The tunnel to TUN servers that do not state one.
+    pub tunnel: Tunnel,
     /// How a server is chosen.
     pub scheduler: SchedulerKind,
-    /// Local addresses for FULLNAT: indices into `local_addresses`. Empty only when no server is FULLNAT.
+    /// Local addresses for FULLNAT and for hairpins: indices into `local_addresses`. Empty only when there is neither.
     pub local_addresses: Vec<usize>,
     /// Whether each datagram is scheduled on its own; UDP only.
     pub one_packet: bool,
+    /// Whether the answers of NAT servers to such datagrams are translated back.
+    pub translate_replies: bool,
+    /// Whether NAT hides a client on the server's own link behind a local address.
+    pub hairpin_snat: bool,
+    /// The largest MSS that SYNs may announce, in bytes; 0 = as they say. TCP only.
+    pub mss_clamp: u16,
     /// Where it stands.
     pub place: Place,
 }
@@ -36,13 +44,19 @@ impl Service {
     pub fn mode_of(&self, server: &Server) -> Mode {
         server.mode.unwrap_or(self.mode)
     }
+
+    /// The tunnel to `server` in this service; of no meaning unless its mode is TUN.
+    #[must_use]
+    pub fn tunnel_of(&self, server: &Server) -> Tunnel {
+        server.tunnel.unwrap_or(self.tunnel)
+    }
 }
 
 /// A VIP, port and protocol: what identifies a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listener {
     /// The VIP.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The L4 port, host order, never 0.
     pub port: u16,
     /// The protocol.
@@ -53,8 +67,24 @@ pub struct Listener {
 
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}/{}", self.address, self.port, self.protocol)
+        write!(
+            f,
+            "{}/{}",
+            SocketAddr::new(self.address, self.port),
+            self.protocol
+        )
     }
+}
+
+/// What one VIP does otherwise than `settings` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vip {
+    /// The VIP: a service listens there.
+    pub address: IpAddr,
+    /// What it does.
+    pub policy: VipPolicy,
+    /// Where it stands.
+    pub place: Place,
 }
 
 /// A named group of servers.
@@ -72,13 +102,15 @@ pub struct Pool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Server {
     /// Its address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Its L4 port, host order, never 0; none takes the listener's, see [`Server::port_for`].
     pub port: Option<u16>,
     /// Its weight, 0 to 2,147,483,647; 0 = quiesced: no new connections.
     pub weight: u32,
     /// Its forwarding mode, when not the service's.
     pub mode: Option<Mode>,
+    /// The tunnel to it, when not the service's.
+    pub tunnel: Option<Tunnel>,
     /// Connections from which on it gets no new ones; 0 = no limit.
     pub upper_threshold: u32,
     /// Connections below which it gets new ones again; 0 = three quarters of `upper_threshold`.

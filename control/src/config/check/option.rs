@@ -1,0 +1,144 @@
+//! Options of a service that need a protocol, a forwarding mode or one another.
+
+use dataplane::flow::Mode;
+use dataplane::service::Protocol;
+
+use super::pool::KnownServer;
+use crate::config::read::At;
+use crate::config::read::service::RawService;
+use crate::config::report::{Fault, Report};
+use crate::config::types::{Listener, Service};
+
+/// The forwarding modes that a service uses: those of its servers, or its own while it has none.
+pub(crate) struct Modes(Vec<Mode>);
+
+impl Modes {
+    pub(crate) fn of(service: &Service, servers: &[KnownServer]) -> Modes {
+        if servers.is_empty() {
+            return Modes(vec![service.mode]);
+        }
+        let mut modes = Vec::new();
+        for known in servers {
+            let mode = service.mode_of(&known.server);
+            if !modes.contains(&mode) {
+                modes.push(mode);
+            }
+        }
+        Modes(modes)
+    }
+
+    pub(crate) fn has(&self, mode: Mode) -> bool {
+        self.0.contains(&mode)
+    }
+}
+
+/// Checks the options of the service that stands at `path`.
+pub(crate) fn check(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
+    fullnat(raw, modes, path, report);
+    one_packet(raw, modes, path, report);
+    translate_replies(raw, modes, path, report);
+    hairpin_snat(raw, modes, path, report);
+    mss_clamp(raw, path, report);
+    if let Some(at) = raw.tunnel.filter(|_| !modes.has(Mode::Tun)) {
+        let fault = Fault::new("not used: no server of this service is `tun`", "remove the key");
+        report.warn(at.place, format!("{path}.tunnel"), fault);
+    }
+}
+
+fn fullnat(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
+    let ipv6 = raw
+        .listeners
+        .iter()
+        .find(|(_, listener)| listener.address.is_ipv6());
+    if let Some((item, listener)) = ipv6.filter(|_| modes.has(Mode::Fullnat)) {
+        let problem = format!("{listener} is IPv6, and `fullnat` is IPv4 only for now");
+        let fault = Fault::new(problem, "use `mode: nat`, `dr` or `tun` for it");
+        report.error(
+            listener.place,
+            raw.listeners.path(&format!("{path}.listen"), item),
+            fault,
+        );
+    }
+}
+
+/// The first listener of another protocol.
+fn other_than(raw: &RawService, protocol: Protocol) -> Option<&Listener> {
+    let mut listeners = raw.listeners.iter().map(|(_, listener)| listener);
+    listeners.find(|listener| listener.protocol != protocol)
+}
+
+fn set(flag: Option<At<bool>>) -> Option<At<bool>> {
+    flag.filter(|at| at.value)
+}
+
+/// One-packet scheduling is for datagrams.
+fn one_packet(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
+    let Some(at) = set(raw.one_packet) else { return };
+    let path = format!("{path}.one_packet");
+    if let Some(listener) = other_than(raw, Protocol::Udp) {
+        let protocol = listener.protocol.name().to_uppercase();
+        let problem = format!("one-packet scheduling is for UDP only, and {listener} is {protocol}");
+        let remedy = "remove `one_packet`, or put the UDP listeners into a service of their own";
+        report.error(at.place, &path, Fault::new(problem, remedy));
+    }
+    if modes.has(Mode::Fullnat) {
+        let problem = "`one_packet` with `fullnat` comes with a later release";
+        let remedy = "remove `one_packet`, or use `mode: nat`, `dr` or `tun`";
+        report.error(at.place, path, Fault::new(problem, remedy));
+    }
+}
+
+fn translate_replies(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
+    let Some(at) = set(raw.translate_replies) else {
+        return;
+    };
+    let path = format!("{path}.translate_replies");
+    if set(raw.one_packet).is_none() {
+        let problem =
+            "`translate_replies` without `one_packet`: the answers of a connection are always translated";
+        let fault = Fault::new(problem, "remove it, or write `one_packet: true`");
+        report.error(at.place, path, fault);
+    } else if !modes.has(Mode::Nat) {
+        let problem = "`translate_replies` without a `nat` server: no other answer passes the gateway";
+        report.error(
+            at.place,
+            path,
+            Fault::new(problem, "remove it, or use `mode: nat`"),
+        );
+    }
+}
+
+fn hairpin_snat(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
+    let Some(at) = set(raw.hairpin_snat) else { return };
+    let path = format!("{path}.hairpin_snat");
+    if !modes.has(Mode::Nat) {
+        let problem = "`hairpin_snat` without a `nat` server";
+        report.error(
+            at.place,
+            &path,
+            Fault::new(problem, "remove it, or use `mode: nat`"),
+        );
+    }
+    let ipv6 = raw
+        .listeners
+        .iter()
+        .find(|(_, listener)| listener.address.is_ipv6());
+    if let Some((_, listener)) = ipv6 {
+        let problem = format!("{listener} is IPv6, and local addresses are IPv4 for now");
+        let remedy = "remove `hairpin_snat`, or put the IPv4 listeners into a service of their own";
+        report.error(at.place, path, Fault::new(problem, remedy));
+    } else if set(raw.one_packet).is_some() {
+        let problem = "`hairpin_snat` with `one_packet`: there is no connection to hold a local port";
+        report.error(at.place, path, Fault::new(problem, "remove one of them"));
+    }
+}
+
+fn mss_clamp(raw: &RawService, path: &str, report: &mut Report) {
+    let Some((at, listener)) = raw.mss_clamp.zip(other_than(raw, Protocol::Tcp)) else {
+        return;
+    };
+    let protocol = listener.protocol.name().to_uppercase();
+    let problem = format!("only TCP has an MSS, and {listener} is {protocol}");
+    let remedy = "remove `mss_clamp`, or put the TCP listeners into a service of their own";
+    report.error(at.place, format!("{path}.mss_clamp"), Fault::new(problem, remedy));
+}

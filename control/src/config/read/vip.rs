@@ -1,0 +1,52 @@
+//! The section `vips`: what single VIPs do otherwise than `settings` says.
+
+use std::net::IpAddr;
+
+use dataplane::service::{NoServer, NoService, VipPolicy};
+
+use super::At;
+use super::address;
+use super::field::{Field, Fields};
+use super::typed::optional_word;
+use crate::config::Place;
+use crate::config::report::{Fault, Report};
+use crate::config::schema;
+
+/// What a packet to a port without a service gets.
+pub(crate) const NO_SERVICE: [(&str, NoService); 2] =
+    [("reject", NoService::Reject), ("drop", NoService::Drop)];
+/// What a packet to a service without a usable server gets.
+pub(crate) const NO_SERVER: [(&str, NoServer); 3] = [
+    ("icmp", NoServer::Icmp),
+    ("reset", NoServer::Reset),
+    ("drop", NoServer::Drop),
+];
+
+/// An element of `vips` as it was written.
+pub(crate) struct RawVip {
+    pub(crate) address: Option<At<IpAddr>>,
+    pub(crate) policy: VipPolicy,
+    pub(crate) place: Place,
+}
+
+/// An element of `vips`.
+pub(crate) fn vip(field: Field<'_>, report: &mut Report) -> RawVip {
+    let fields = Fields::open(field, &schema::VIP, report);
+    let address = fields.required("address", "`address:` with the VIP of a service", report);
+    let written = ["no_service", "no_server"].map(|key| fields.get(key).is_some());
+    if written == [false; 2] && address.is_some() {
+        let fault = Fault::new(
+            "says nothing of this VIP",
+            "write `no_service` or `no_server`, or remove it",
+        );
+        field.warn(fault, report);
+    }
+    RawVip {
+        address: address.and_then(|field| field.value("the VIP of a service", report, address::address)),
+        policy: VipPolicy {
+            no_service: optional_word(&fields, "no_service", &NO_SERVICE, report),
+            no_server: optional_word(&fields, "no_server", &NO_SERVER, report),
+        },
+        place: field.place(),
+    }
+}
