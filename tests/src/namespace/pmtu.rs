@@ -9,7 +9,7 @@
 //!
 //! Over TAP devices: `net_af_packet` would cut and join packets where a wire does not.
 
-use crate::lab::{Capture, Gateway, Host, Lab, Nginx, TunnelEnd, authority, on_taps};
+use crate::lab::{Capture, Gateway, Host, Lab, Nginx, authority, on_taps};
 use crate::modes::{NETWORK, assert_same, fetch, pattern};
 
 /// Bytes of downloads and uploads: hundreds of full packets.
@@ -142,7 +142,7 @@ fn own_way(lab: &Lab) {
 /// been told of just that MTU.
 fn upload_learns(lab: &Lab, vip: &str, port: u16, mtu: u32) {
     let server = Nginx::start(lab, 1);
-    let end = TunnelEnd::start(&lab.server(1), &TUN);
+    let end = lab.tunnel_end(1, &TUN);
     let (client, file) = (lab.client(), pattern(lab, "pattern", BYTES));
     let told = Capture::start(lab, &client, "tgwan");
     client.run(&format!(

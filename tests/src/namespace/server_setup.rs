@@ -36,6 +36,10 @@ fn servers_are_ready_after_it_and_as_before_after_undo() {
     let _servers = [Nginx::start(&lab, 1), Nginx::start(&lab, 2)];
     let gateway = Gateway::start(&lab, &yaml());
     let servers = [(1, ["10.0.0.11", "fd00::11"]), (2, ["10.0.0.12", "fd00::12"])];
+    for number in [1, 2] {
+        // As many distributions have it: a reply must leave where the request came in.
+        lab.server(number).run("sysctl -qw net.ipv4.conf.all.rp_filter=1");
+    }
     let before = [1, 2].map(|number| state(&lab.server(number)));
     let each = |undo: bool| {
         for (number, addresses) in servers {

@@ -17,7 +17,6 @@ mod process;
 mod raw;
 mod reaper;
 mod taps;
-mod tunnel;
 mod udp;
 mod wait;
 
@@ -29,7 +28,6 @@ pub(crate) use nginx::{LARGE, Nginx, Request, large};
 pub(crate) use process::Process;
 pub(crate) use raw::RawSocket;
 pub(crate) use taps::on_taps;
-pub(crate) use tunnel::{GUE_PORT, TunnelEnd};
 pub(crate) use udp::Echo;
 pub(crate) use wait::{PATIENCE, until};
 
@@ -38,6 +36,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::id;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tidegate_tests::tunnel_end::TunnelEnd;
 
 /// The VIP of the services in FULLNAT.
 pub(crate) const FULLNAT: &str = "203.0.113.100";
@@ -149,6 +148,22 @@ impl Lab {
             host.run(&format!("ethtool -K {interface} tx off tso off gso off gro off"));
             host.run(&format!("ip link set {interface} up"));
         }
+    }
+
+    /// Makes a server the end of tunnels, with VIPs behind it.
+    pub(crate) fn tunnel_end(&self, number: usize, vips: &[&str]) -> TunnelEnd {
+        let server = self.server(number);
+        let end = server.inside(|| TunnelEnd::open().expect("a TUN device and raw sockets"));
+        server.run("ip link set tg0 up");
+        for vip in vips {
+            let (length, flags) = if vip.contains(':') {
+                (128, "nodad preferred_lft 0")
+            } else {
+                (32, "")
+            };
+            server.run(&format!("ip address add {vip}/{length} dev tg0 {flags}"));
+        }
+        end
     }
 
     /// One of [`HOSTS`].

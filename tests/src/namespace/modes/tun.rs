@@ -1,12 +1,12 @@
 //! TUN: servers take packets out of IPIP, and answer by their own way.
 
 use super::{Sites, TUN, yaml};
-use crate::lab::{Capture, TunnelEnd};
+use crate::lab::Capture;
 use std::net::IpAddr;
 
 fn tun_serves(service: &str, vip: &str, outer: &str) {
     let sites = Sites::start(&yaml());
-    let ends = [1, 2].map(|number| TunnelEnd::start(&sites.lab.server(number), &[vip]));
+    let ends = [1, 2].map(|number| sites.lab.tunnel_end(number, &[vip]));
     let direct = Capture::start(&sites.lab, &sites.lab.client(), "direct1");
     let captured = sites.serve(vip);
     for seen in &captured {

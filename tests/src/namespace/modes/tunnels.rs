@@ -2,13 +2,13 @@
 
 use super::{NETWORK, Sites};
 use crate::balance::curl;
-use crate::lab::{GUE_PORT, TunnelEnd, authority};
+use crate::lab::{GUE_PORT, authority};
 use std::net::IpAddr;
 
 /// Requests through each tunnel.
 const REQUESTS: u32 = 40;
 
-/// Kinds of tunnels as YAML has them, and which counter of [`TunnelEnd::packets`] they raise.
+/// Kinds of tunnels as YAML has them, and which counter of [`tidegate_tests::tunnel_end::TunnelEnd::packets`] they raise.
 fn kinds() -> [(String, usize); 6] {
     [
         ("type: ipip".to_owned(), 0),
@@ -66,7 +66,7 @@ fn every_tunnel_carries_either_family() {
     let (yaml, cases) = services();
     let sites = Sites::start(&yaml);
     let vips: Vec<&str> = cases.iter().map(|case| &*case.vip).collect();
-    let ends = [1, 2].map(|number| TunnelEnd::start(&sites.lab.server(number), &vips));
+    let ends = [1, 2].map(|number| sites.lab.tunnel_end(number, &vips));
     let captures = sites.capture();
     for (n, case) in cases.iter().enumerate() {
         let before = ends.each_ref().map(|end| end.packets());
