@@ -3,7 +3,8 @@
 use super::SetupError;
 use crate::config::{Config, Pool, Server, Service};
 use dataplane::flow::Mode;
-use dataplane::service::{Tunnel, TunnelChecksum, TunnelKind};
+use dataplane::forward::tun;
+use dataplane::service::{Tunnel, TunnelKind};
 use std::net::IpAddr;
 
 /// What to do on servers of one service.
@@ -156,7 +157,7 @@ fn need(config: &Config, service: &Service, server: &Server, addresses: &[IpAddr
             Need::Tun {
                 tunnel,
                 over_ipv4: address(server).is_ipv4(),
-                room: way_mtu(config, address(server)).saturating_sub(overhead(address(server), tunnel)),
+                room: room(config, address(server), tunnel),
                 port_also_of: shares_port(config, service, tunnel, addresses),
             }
         }
@@ -170,6 +171,12 @@ fn gateway_on_link(config: &Config, server: IpAddr) -> Option<IpAddr> {
     own.filter(|own| own.prefix().contains(server))
         .max_by_key(|own| own.length)
         .map(|own| own.address)
+}
+
+/// Bytes of the largest packet that fits into the tunnel to a server.
+fn room(config: &Config, server: IpAddr, tunnel: Tunnel) -> u16 {
+    let header = u16::try_from(tun::overhead(&tunnel, server.is_ipv6())).unwrap_or(u16::MAX);
+    way_mtu(config, server).saturating_sub(header)
 }
 
 /// The MTU of the port by which packets for a server leave; that of the first port for one that cannot be reached.
@@ -187,18 +194,6 @@ fn way_mtu(config: &Config, server: IpAddr) -> u16 {
         .max_by_key(|(prefix, _)| prefix.length());
     let port = way.map_or(0, |(_, port)| port);
     config.ports.get(port).map_or(1500, |port| port.mtu)
-}
-
-/// Bytes that a tunnel to `server` puts before a packet: IP, and UDP with GUE's header or GRE's own.
-fn overhead(server: IpAddr, tunnel: Tunnel) -> u16 {
-    let outer = if server.is_ipv4() { 20 } else { 40 };
-    let header = match (tunnel.kind, tunnel.checksum) {
-        (TunnelKind::Ipip, _) => 0,
-        (TunnelKind::Gue { .. }, _) => 8 + 4,
-        (TunnelKind::Gre, TunnelChecksum::None) => 4,
-        (TunnelKind::Gre, _) => 8,
-    };
-    outer + header
 }
 
 /// The VIPs of a service's listeners, each once.

@@ -137,14 +137,15 @@ fn add_device(script: &mut Script, device: Device, tunnel: Tunnel) {
     }
 }
 
-/// Says how to avoid packets that do not fit: a client that keeps to the server's MSS sends none.
+/// Says how to avoid packets that do not fit: a client that keeps to the server's MSS sends none. The gateway cannot
+/// lower that MSS, because the server's SYN-ACK passes it by.
 pub(super) fn room(script: &mut Script, plan: &Plan, room: u16) {
     let headers = if plan.vips.iter().any(|vip| vip.address.is_ipv6()) { 60 } else { 40 };
     let mss = room.saturating_sub(headers);
     script.block(
         &[
-            &format!("A packet of a client has {room} bytes in this tunnel. Whoever sends more is told so by ICMP, which"),
-            &format!("some networks lose. `mss_clamp: {mss}` on the service spares TCP that, and so does, here:"),
+            &format!("A packet of a client has {room} bytes in this tunnel. Whoever sends more is told so by ICMP. Where"),
+            "networks lose ICMP, let this machine announce shorter TCP segments on the way to its clients:",
             &format!("    ip route change default via ROUTER advmss {mss}"),
         ],
         &[],
