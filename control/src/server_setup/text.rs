@@ -126,6 +126,7 @@ fn nat(script: &mut Script, plan: &Plan, gateway: Option<IpAddr>) {
     let Some(gateway) = gateway else {
         return off_link(script, plan);
     };
+    who(script, plan);
     script.block(
         &[
             "Answers must pass the gateway, which puts the VIP back into them: it is the way to every client.",
@@ -138,7 +139,6 @@ fn nat(script: &mut Script, plan: &Plan, gateway: Option<IpAddr>) {
         script.block(
             &["A default route from router advertisements would stay beside it, and share the answers."],
             &[
-                &format!("interface=$(ip -o -6 route get {gateway} | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')"),
                 "sysctl -qw \"net/ipv6/conf/$interface/accept_ra_defrtr=0\"",
                 "ip -6 route flush exact default proto ra",
             ],
@@ -151,6 +151,7 @@ fn undo_nat(script: &mut Script, plan: &Plan, gateway: Option<IpAddr>) {
         return off_link(script, plan);
     };
     let ip = ip(gateway);
+    who(script, plan);
     script.block(
         &["The default route that was here before is not known: add it, or have the system do so."],
         &[
@@ -160,13 +161,7 @@ fn undo_nat(script: &mut Script, plan: &Plan, gateway: Option<IpAddr>) {
         ],
     );
     if gateway.is_ipv6() {
-        script.block(
-            &[],
-            &[
-                &format!("interface=$(ip -o -6 route get {gateway} | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')"),
-                "sysctl -qw \"net/ipv6/conf/$interface/accept_ra_defrtr=1\"",
-            ],
-        );
+        script.block(&[], &["sysctl -qw \"net/ipv6/conf/$interface/accept_ra_defrtr=1\""]);
     }
 }
 

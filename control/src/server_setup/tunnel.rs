@@ -50,6 +50,18 @@ const IP6GRE: Device = Device {
     kind: "type ip6gre",
     carries: (true, true),
 };
+// A receiver with a checksum wants one, and one without refuses it. So these have names of their own, and the kernel
+// says no where a server would need both.
+const GRE_CHECKSUM: Device = Device {
+    name: "tg-gre-csum",
+    kind: "type gre icsum",
+    ..GRE
+};
+const IP6GRE_CHECKSUM: Device = Device {
+    name: "tg-ip6gre-csum",
+    kind: "type ip6gre icsum",
+    ..IP6GRE
+};
 
 impl Device {
     /// Whether a VIP of that family belongs on it.
@@ -61,8 +73,10 @@ impl Device {
 /// The devices that this plan's VIPs need.
 fn devices(plan: &Plan, tunnel: Tunnel, over_ipv4: bool) -> Vec<Device> {
     let candidates: &[Device] = match (tunnel.kind, over_ipv4) {
-        (TunnelKind::Gre, true) => &[GRE],
-        (TunnelKind::Gre, false) => &[IP6GRE],
+        (TunnelKind::Gre, true) if tunnel.checksum == TunnelChecksum::None => &[GRE],
+        (TunnelKind::Gre, true) => &[GRE_CHECKSUM],
+        (TunnelKind::Gre, false) if tunnel.checksum == TunnelChecksum::None => &[IP6GRE],
+        (TunnelKind::Gre, false) => &[IP6GRE_CHECKSUM],
         (_, true) => &[IPIP, SIT],
         (_, false) => &[IP6TNL],
     };
@@ -77,7 +91,7 @@ pub(super) fn add(script: &mut Script, plan: &Plan, tunnel: Tunnel, over_ipv4: b
         open_port(script, port, family(over_ipv4));
     }
     for device in devices(plan, tunnel, over_ipv4) {
-        add_device(script, device, tunnel);
+        add_device(script, device);
         for ipv4 in [true, false] {
             if device.takes(ipv4) {
                 answers::add_family(script, plan, device.name, ipv4);
@@ -107,13 +121,8 @@ fn open_port(script: &mut Script, port: u16, family: &str) {
     );
 }
 
-fn add_device(script: &mut Script, device: Device, tunnel: Tunnel) {
+fn add_device(script: &mut Script, device: Device) {
     let Device { name, module, kind, .. } = device;
-    // A receiver with a checksum wants one, and one without refuses it.
-    let checksum = match (tunnel.kind, tunnel.checksum) {
-        (TunnelKind::Gre, TunnelChecksum::Outer | TunnelChecksum::Remote) => " icsum",
-        _ => "",
-    };
     script.block(
         &[
             "The tunnel's end. Any address of any gateway may send: only the server's own is fixed. Without the",
@@ -122,7 +131,7 @@ fn add_device(script: &mut Script, device: Device, tunnel: Tunnel) {
         &[
             &format!("modprobe {module}"),
             &format!("ip -d link show dev {name} 2>/dev/null | grep -q \" local $server \" ||"),
-            &format!("    ip link add {name} {kind} local \"$server\" remote any{checksum}"),
+            &format!("    ip link add {name} {kind} local \"$server\" remote any"),
             &format!("ip link set {name} up"),
         ],
     );
