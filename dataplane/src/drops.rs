@@ -56,7 +56,7 @@ drop_reasons! {
     NoRoute "no_route" "No route to the next hop.",
     NeighbourTableFull "neighbour_table_full" "The neighbour table is full.",
     NeighbourQueueFull "neighbour_queue_full" "Too many packets wait for this neighbour's MAC; the oldest gave way.",
-    NeighbourFailed "neighbour_failed" "The neighbour does not answer ARP.",
+    NeighbourFailed "neighbour_failed" "The neighbour does not answer ARP or neighbour discovery.",
     ExceedsMtu "exceeds_mtu" "Larger than the outgoing port's MTU.",
     NoBuffer "no_buffer" "No packet buffer was free for a packet that the gateway wanted to make.",
     SteerFull "steer_full" "The ring to the owning worker is full.",

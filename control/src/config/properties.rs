@@ -2,7 +2,7 @@
 //! same as what is done naively.
 
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
@@ -117,29 +117,46 @@ proptest! {
         check_shape(format!(
             "node: {{ workers: ['{text}'], hugepages: '{text}', seed: '{text}' }}\napi: {{ mode: '{text}' }}\n\
              metrics: {{ listen: '{text}' }}\n\
-             ports: [{{ name: '{text}', device: '{text}', addresses: ['{text}', 10.0.0.1/8], mac: '{text}' }}]\n\
+             ports: [{{ name: '{text}', device: '{text}', addresses: ['{text}', 10.0.0.1/8], mac: '{text}' }}, \
+             {{ name: b, parent: '{text}', vlan: '{text}' }}]\n\
              routes: [{{ to: '{text}', via: '{text}', port: '{text}' }}]\n\
              local_addresses: [{{ name: a, port: '{text}', addresses: ['{text}'], ports: '{text}' }}]\n\
-             pools: [{{ name: a, servers: [{{ address: '{text}', port: '{text}', weight: '{text}' }}] }}]\n\
-             services: [{{ name: a, listen: '{text}', pool: a, mode: '{text}', scheduler: '{text}' }}]\n"
+             pools: [{{ name: a, servers: [{{ address: '{text}', port: '{text}', weight: '{text}', \
+             tunnel: {{ type: '{text}', port: '{text}', checksum: '{text}' }} }}] }}]\n\
+             vips: [{{ address: '{text}', no_server: '{text}' }}]\nsettings: {{ tunnel_source: '{text}' }}\n\
+             services: [{{ name: a, listen: '{text}', pool: a, mode: '{text}', scheduler: '{text}', \
+             mss_clamp: '{text}' }}]\n"
         ).as_bytes());
     }
 
     /// Overlapping prefixes of ports are found, and only they.
     #[test]
-    fn overlaps_are_those_of_all_pairs(ports in prop::collection::vec((any::<u8>(), any::<u8>(), 8..=30u8), 2..8)) {
+    fn overlaps_are_those_of_all_pairs(
+        ports in prop::collection::vec((any::<bool>(), any::<u8>(), any::<u8>(), 8..=30u8), 2..8)
+    ) {
         let mut text = "ports:\n".to_owned();
         let mut prefixes = Vec::new();
-        for (index, (second, third, length)) in ports.iter().enumerate() {
+        for (index, (ipv6, second, third, length)) in ports.iter().enumerate() {
             // The first address of each prefix, from few prefixes so that some meet.
-            let address = Ipv4Addr::new(10, second & 3, third & 7, 0);
-            let prefix = Prefix::new(address, *length);
-            let host = Ipv4Addr::from_bits(prefix.network().to_bits() + 1 + index as u32 % 2);
-            writeln!(text, "  - {{ name: p{index}, device: net_null{index}, addresses: {host}/{length} }}").unwrap();
+            let start = Prefix::around(Ipv4Addr::new(10, second & 3, third & 7, 0).into(), *length).address();
+            let host = 1 + index as u32 % 2;
+            let (prefix, host) = match start {
+                IpAddr::V4(start) if *ipv6 => {
+                    let bits = (0xfd00 << 112) | (u128::from(start.to_bits()) << 80);
+                    let host = Ipv6Addr::from_bits(bits + u128::from(host));
+                    (Prefix::around(Ipv6Addr::from_bits(bits).into(), 16 + length), host.into())
+                }
+                IpAddr::V4(start) => {
+                    (Prefix::around(start.into(), *length), Ipv4Addr::from_bits(start.to_bits() + host).into())
+                }
+                IpAddr::V6(start) => (Prefix::around(start.into(), *length), IpAddr::from(start)),
+            };
+            let length = prefix.length();
+            writeln!(text, "  - {{ name: p{index}, device: net_null{index}, addresses: \"{host}/{length}\" }}").unwrap();
             prefixes.push(prefix);
         }
         let mut pairs = (0..prefixes.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-        let overlap = pairs.any(|(a, b)| prefixes[a].overlaps(prefixes[b]));
+        let overlap = pairs.any(|(a, b)| prefixes[a].covers(prefixes[b]) || prefixes[b].covers(prefixes[a]));
         let found = parse("t", &text).err().is_some_and(|found| {
             found.errors.iter().any(|error| error.problem.contains("overlaps"))
         });
@@ -167,7 +184,7 @@ proptest! {
         let address = Ipv4Addr::new(10, 0, 0, 16 + host);
         let mut text = "ports: [{ name: p, device: net_null0, addresses: 10.0.0.1/24 }]\nroutes:\n".to_owned();
         let mut prefixes: Vec<Prefix> =
-            routes.iter().map(|(at, length)| Prefix::new(Ipv4Addr::new(10, 0, 0, 16 + at), *length)).collect();
+            routes.iter().map(|(at, length)| Prefix::around(Ipv4Addr::new(10, 0, 0, 16 + at).into(), *length)).collect();
         prefixes.sort();
         prefixes.dedup();
         for prefix in &prefixes {
@@ -178,7 +195,7 @@ proptest! {
         }
         write!(text, "pools: [{{ name: w, servers: [{{ address: {address} }}] }}]\n\
             services: [{{ name: w, listen: 10.0.0.100:80/tcp, pool: w, mode: dr }}]\n").unwrap();
-        let routed = prefixes.iter().any(|prefix| prefix.length() > 24 && prefix.contains(address));
+        let routed = prefixes.iter().any(|prefix| prefix.length() > 24 && prefix.contains(address.into()));
         prop_assert_eq!(parse("t", &text).is_err(), routed, "{}", text);
     }
 }

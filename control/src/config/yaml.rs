@@ -57,9 +57,12 @@ pub(super) fn read(text: &str, report: &mut Report) -> Option<Node> {
             Err(error) => {
                 let place = place_of(error.marker());
                 if !report_tabs(text, place, report) {
-                    let remedy = match error.info().contains("unknown anchor") {
-                        true => "write the value out here: aliases (`*name`) are not supported",
-                        false => "check the indentation, and that each quote and bracket is closed",
+                    let remedy = if error.info().contains("unknown anchor") {
+                        "write the value out here: aliases (`*name`) are not supported"
+                    } else if has_ipv6(text, place) {
+                        "quote IPv6 addresses: to YAML, brackets and a colon at the end are its own"
+                    } else {
+                        "check the indentation, and that each quote and bracket is closed"
                     };
                     report.error(
                         place,
@@ -111,6 +114,13 @@ fn report_tabs(text: &str, place: Place, report: &mut Report) -> bool {
         }
     }
     found
+}
+
+/// Whether an IPv6 address may be what the error at `place` comes from: it is noticed on its line or the next.
+fn has_ipv6(text: &str, place: Place) -> bool {
+    let line = place.line as usize;
+    let mut lines = text.lines().skip(line.saturating_sub(2)).take(2);
+    lines.any(|line| line.contains("::"))
 }
 
 fn place_column(index: usize) -> u32 {

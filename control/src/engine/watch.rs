@@ -4,6 +4,7 @@
 use crate::gateway::Gateway;
 use dataplane::drops::DropReason;
 use dataplane::worker::Event;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Silence after a line, for each kind.
@@ -84,8 +85,10 @@ fn line(event: &Event) -> (usize, String) {
         } => (
             0,
             format!(
-                "no local port is left from {virtual_address}:{virtual_port} to server {server}:{server_port}: new \
-                 connections are dropped; give the service more local_addresses, or spread it over more servers"
+                "no local port is left from {} to server {}: new connections are dropped; give the service more \
+                 local_addresses, or spread it over more servers",
+                SocketAddr::new(*virtual_address, *virtual_port),
+                SocketAddr::new(*server, *server_port)
             ),
         ),
         Event::TableFull => (
@@ -95,7 +98,8 @@ fn line(event: &Event) -> (usize, String) {
         ),
         Event::NeighbourFailed => (
             2,
-            "a neighbour does not answer ARP: packets to it are dropped; `tidegate show neighbours` names it"
+            "a neighbour does not answer ARP or neighbour discovery: packets to it are dropped; `tidegate show \
+             neighbours` names it"
                 .to_owned(),
         ),
     };

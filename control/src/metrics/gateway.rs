@@ -108,14 +108,11 @@ pub(super) fn local_ports(text: &mut Text, pools: &[LocalPool]) {
 
 /// Ethernet ports.
 pub(super) fn ports(text: &mut Text, ports: &[Port]) {
-    let info = ports.iter().map(|port| {
-        let device = port.device.as_deref().unwrap_or_default();
-        let driver = port.driver.as_deref().unwrap_or_default();
-        let parent = port.parent.as_deref().unwrap_or_default();
-        Sample(
-            [&*port.name, device, driver, &*port.mac, parent, &*vlan(port)],
-            1.0,
-        )
+    let vlans: Vec<String> = ports.iter().map(vlan).collect();
+    let info = ports.iter().zip(&vlans).map(|(port, vlan)| {
+        let [device, driver, parent] =
+            [&port.device, &port.driver, &port.parent].map(|text| text.as_deref().unwrap_or_default());
+        Sample([&*port.name, device, driver, &*port.mac, parent, vlan], 1.0)
     });
     text.family(&PORT_INFO, info);
     let up = ports

@@ -43,14 +43,14 @@ impl Connection {
     /// Describes a record. `server` is the identity of the server in its slot: only FULLNAT and NAT records
     /// hold it themselves.
     #[must_use]
-    pub fn describe(record: &Record, server: SocketAddrV4, timeouts: &Timeouts, now: Tick) -> Connection {
+    pub fn describe(record: &Record, server: SocketAddr, timeouts: &Timeouts, now: Tick) -> Connection {
         let (inbound, outbound) = (&record.inbound, &record.outbound);
         let local = SocketAddrV4::new(outbound.destination(), outbound.destination_port());
         Connection {
             protocol: record.protocol,
             client: SocketAddrV4::new(inbound.source(), inbound.source_port()).into(),
             virtual_address: SocketAddrV4::new(inbound.destination(), inbound.destination_port()).into(),
-            server: server.into(),
+            server,
             local: (record.mode() == Mode::Fullnat).then_some(local.into()),
             mode: record.mode(),
             state: state_name(record),
@@ -103,7 +103,7 @@ mod tests {
         record.stamp(Tick(100));
         let shown = Connection::describe(
             &record,
-            SocketAddrV4::new(server, 8080),
+            SocketAddr::new(server.into(), 8080),
             &Timeouts::default(),
             Tick(101),
         );
@@ -127,7 +127,7 @@ mod tests {
         let record = Record::new(17, Mode::Dr, FlowKey::new(ip, 53, ip, 53), FlowKey::default());
         let shown = Connection::describe(
             &record,
-            SocketAddrV4::new(ip, 53),
+            SocketAddr::new(ip.into(), 53),
             &Timeouts::default(),
             Tick(50_000),
         );

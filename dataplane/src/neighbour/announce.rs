@@ -1,25 +1,28 @@
-//! When gratuitous ARP is sent: every address that ARP is answered for, in rounds, after start, after a link came
-//! up, after a change of addresses. Driven by the worker between bursts, which builds and sends the frames.
+//! When addresses are announced, by gratuitous ARP or unsolicited neighbour advertisement: every address that is
+//! answered for, in rounds, after start, after a link came up, after a change of addresses. Driven by the worker
+//! between bursts, which builds and sends the frames.
 
 use super::address::AddressTable;
 use crate::packet::PortId;
 use crate::packet::arp::Operation;
 use crate::time::Tick;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-/// One gratuitous ARP packet to be sent now: to the Ethernet broadcast, with our MAC as sender and the address as
-/// both sender and target (RFC 5227 3, RFC 5944 4.6).
+/// One announcement to be sent now. IPv4: gratuitous ARP to the Ethernet broadcast, with our MAC as sender and the
+/// address as both sender and target (RFC 5227 3, RFC 5944 4.6). IPv6: a neighbour advertisement to all nodes, not
+/// solicited and overriding (RFC 4861 7.2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Announcement {
     /// The port to send from.
     pub port: PortId,
     /// The address to announce.
-    pub address: Ipv4Addr,
-    /// The form: some neighbours learn from requests only, others from replies only.
+    pub address: IpAddr,
+    /// The form of ARP: some neighbours learn from requests only, others from replies only. An advertisement is
+    /// always a reply.
     pub form: Operation,
 }
 
-/// The schedule: both forms of every address, `rounds` times, `interval` ticks from one round's start to the next.
+/// The schedule: every address in each of its forms, `rounds` times (RFC 4861 allows 3), `interval` ticks from one round's start to the next.
 #[derive(Clone, Debug)]
 pub struct Announcer {
     rounds: u8,
@@ -64,7 +67,7 @@ impl Announcer {
         self.left == 0
     }
 
-    /// Gives out what is due, at most `budget` addresses (two packets each), so that thousands of VIPs neither
+    /// Gives out what is due, at most `budget` addresses (at most two packets each), so that thousands of VIPs neither
     /// delay packets nor overrun the transmit queue; a round goes on at the next call.
     pub fn tick(
         &mut self,
@@ -85,9 +88,12 @@ impl Announcer {
             };
             self.next += 1;
             if self.only.is_none_or(|only| only == port) {
-                for form in [Operation::Request, Operation::Reply] {
+                if address.is_ipv4() {
+                    let form = Operation::Request;
                     announce(Announcement { port, address, form });
                 }
+                let form = Operation::Reply;
+                announce(Announcement { port, address, form });
             }
         }
     }
@@ -97,26 +103,29 @@ impl Announcer {
 mod tests {
     use super::super::{Connected, Prefix, Vip, VipArp};
     use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     const WAN: PortId = PortId(0);
     const LAN: PortId = PortId(1);
-    const OWN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
-    const VIP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 100);
-    const LIP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 200);
+    const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 2));
+    const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 100));
+    const LIP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 200));
+    const OWN6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2));
+    const VIP6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x100));
 
     fn addresses() -> AddressTable {
-        let wan = Connected {
+        let wan = [(OWN, 24), (OWN6, 64)].map(|(own, length)| Connected {
             port: WAN,
-            prefix: Prefix::around(OWN, 24),
-        };
-        let vip = Vip {
-            address: VIP,
+            prefix: Prefix::around(own, length),
+        });
+        let vips = [VIP, VIP6].map(|address| Vip {
+            address,
             arp: VipArp::ByPrefix,
-        };
-        AddressTable::new(&[(WAN, OWN)], &[vip], &[(LAN, LIP)], &[wan]).unwrap()
+        });
+        AddressTable::new(&[(WAN, OWN), (WAN, OWN6)], &vips, &[(LAN, LIP)], &wan).unwrap()
     }
 
-    fn due(announcer: &mut Announcer, now: u32, budget: usize) -> Vec<(u8, Ipv4Addr, Operation)> {
+    fn due(announcer: &mut Announcer, now: u32, budget: usize) -> Vec<(u8, IpAddr, Operation)> {
         let mut sent = Vec::new();
         announcer.tick(Tick(now), budget, &addresses(), |a| {
             sent.push((a.port.0, a.address, a.form))
@@ -124,9 +133,10 @@ mod tests {
         sent
     }
 
-    // Field case ARP-01: both forms, for own addresses, VIPs and local addresses, n times at an interval.
+    // Field case ARP-01: both forms, for own addresses, VIPs and local addresses, n times at an interval. An IPv6
+    // address has one form (RFC 4861 7.2.6).
     #[test]
-    fn both_forms_of_every_address_n_times_at_the_interval() {
+    fn every_form_of_every_address_n_times_at_the_interval() {
         use Operation::{Reply, Request};
         let mut announcer = Announcer::new(2, 100, Tick(0));
         let round = vec![
@@ -136,6 +146,8 @@ mod tests {
             (0, OWN, Reply),
             (0, VIP, Request),
             (0, VIP, Reply),
+            (0, OWN6, Reply),
+            (0, VIP6, Reply),
         ];
         assert_eq!(due(&mut announcer, 0, 100), round);
         assert_eq!(due(&mut announcer, 99, 100), vec![]);
@@ -152,7 +164,9 @@ mod tests {
     fn a_round_goes_on_where_the_budget_ended() {
         let mut announcer = Announcer::new(1, 100, Tick(0));
         assert_eq!(due(&mut announcer, 0, 2).len(), 4);
-        assert_eq!(due(&mut announcer, 1, 2).len(), 2);
+        assert_eq!(due(&mut announcer, 1, 2).len(), 3);
+        assert!(!announcer.done());
+        assert_eq!(due(&mut announcer, 2, 2), vec![(0, VIP6, Operation::Reply)]);
         assert!(announcer.done());
     }
 
@@ -161,6 +175,6 @@ mod tests {
         let mut announcer = Announcer::new(1, 100, Tick(0));
         assert_eq!(due(&mut announcer, 0, 1).len(), 2);
         announcer.restart(Some(LAN), Tick(1));
-        assert_eq!(due(&mut announcer, 1, 100).len(), 6);
+        assert_eq!(due(&mut announcer, 1, 100).len(), 8);
     }
 }

@@ -2,12 +2,14 @@
 //! Linear probing at half load, deletion by shifting back, so there are no tombstones and it never degrades.
 
 use super::words::NeighbourId;
+use crate::packet::PortId;
+use std::net::IpAddr;
 
 /// The index. The caller holds the keys and answers for an id's hash.
 pub(super) struct Map {
     slots: Box<[u16]>,
     mask: usize,
-    seed: u64,
+    keys: [u64; 2],
 }
 
 impl Map {
@@ -18,13 +20,23 @@ impl Map {
         Map {
             slots: vec![0; slots].into_boxed_slice(),
             mask: slots - 1,
-            seed,
+            // Both differ from the seed, so that no seed makes a factor below zero for common addresses.
+            keys: [
+                seed ^ 0x9e37_79b9_7f4a_7c15,
+                seed.rotate_left(29) ^ 0xd134_2543_de82_ef95,
+            ],
         }
     }
 
-    /// The hash of a key; what the other functions take.
-    pub(super) fn hash(&self, key: u64) -> usize {
-        let product = u128::from(key ^ self.seed) * 0x9e37_79b9_7f4a_7c15_u128;
+    /// The hash of an address on a port; what the other functions take.
+    pub(super) fn hash(&self, port: PortId, address: IpAddr) -> usize {
+        let bits = match address {
+            IpAddr::V4(address) => address.to_bits().into(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let high = (bits >> 64) as u64 ^ self.keys[0] ^ u64::from(port.0);
+        // A host on the link chooses the low half; the factor that it meets is secret.
+        let product = u128::from(bits as u64 ^ self.keys[1]) * u128::from(high);
         // Both halves: the low one alone would leave the key's high bits unmixed.
         ((product >> 64) as u64 ^ product as u64) as usize
     }

@@ -1,8 +1,9 @@
-//! Where packets go next: routes, the neighbours' MAC addresses (ARP, RFC 826), and which addresses are ours.
+//! Where packets go next: routes, the neighbours' MAC addresses (ARP, RFC 826; neighbour discovery, RFC 4861), and
+//! which addresses are ours. Both families share every table.
 //!
 //! [`RouteTable`] and [`AddressTable`] are immutable parts of the snapshot. [`NeighbourTable`] belongs to one
 //! worker, its only writer; every worker reads the resolved entries through [`NeighbourWords`]. Called by the
-//! worker's steer and resolve stages and by its ARP handling. Nothing here parses, builds or sends a frame: the
+//! worker's steer and resolve stages and by its ARP and neighbour discovery handling. Nothing here parses, builds or sends a frame: the
 //! tables take facts and give back requests.
 
 mod address;

@@ -1,33 +1,34 @@
-//! The neighbour table: ARP's state (RFC 826, RFC 1122 2.3.2), with the unreachability detection of RFC 4861 7.3
-//! by unicast requests. One worker owns a table and is its only writer; it calls [`NeighbourTable::tick`] between
+//! The neighbour table: the state of ARP (RFC 826, RFC 1122 2.3.2) and of neighbour discovery (RFC 4861 7.2), with
+//! the unreachability detection of RFC 4861 7.3 by unicast requests for both. One worker owns a table and is its only writer; it calls [`NeighbourTable::tick`] between
 //! bursts. The table never sees a frame: it is told what was heard, and gives back what to ask.
 //!
-//! Once resolved, a neighbour stays usable until it has been asked six times in vain, so slow ARP is no outage.
+//! Once resolved, a neighbour stays usable until it has been asked six times in vain, so a slow answer is no outage.
 
 use super::map::Map;
 use super::waiting::{Queue, Waiting};
 use super::words::{NeighbourId, NeighbourState as State, NeighbourWords};
 use crate::packet::{MacAddr, PortId};
 use crate::time::{TICKS_PER_SECOND, Tick};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 mod aging;
 mod facts;
+mod learn;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
 pub use facts::{Ask, Event, Full, Heard, Hold, Learnt, Means, NeighbourView, Request, Settings};
 
-/// RFC 1122 2.3.2.1: at most one request per second and address.
+/// RFC 1122 2.3.2.1: at most one request per second and address; RFC 4861's RetransTimer is the same.
 const REQUEST_INTERVAL: u32 = TICKS_PER_SECOND;
 /// Entries that nothing happens to by themselves are looked at this seldom.
 const RARELY: u32 = 3600 * TICKS_PER_SECOND;
 
 #[derive(Clone, Copy)]
 struct Entry {
-    address: Ipv4Addr,
+    address: IpAddr,
     port: PortId,
     mac: MacAddr,
     state: State,
@@ -42,7 +43,7 @@ struct Entry {
 
 impl Entry {
     const FREE: Entry = Entry {
-        address: Ipv4Addr::UNSPECIFIED,
+        address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         port: PortId(0),
         mac: MacAddr([0; 6]),
         state: State::Free,
@@ -137,7 +138,7 @@ impl<P> NeighbourTable<P> {
 
     /// The entry of an address, unless there is none or it has been retired.
     #[must_use]
-    pub fn find(&self, port: PortId, address: Ipv4Addr) -> Option<NeighbourId> {
+    pub fn find(&self, port: PortId, address: IpAddr) -> Option<NeighbourId> {
         self.lookup(port, address)
             .filter(|id| !matches!(self.entries[id.index()].state, State::Retired | State::Sweeping))
     }
@@ -147,12 +148,7 @@ impl<P> NeighbourTable<P> {
     ///
     /// # Errors
     /// [`Full`] when no id is free.
-    pub fn find_or_create(
-        &mut self,
-        port: PortId,
-        address: Ipv4Addr,
-        now: Tick,
-    ) -> Result<NeighbourId, Full> {
+    pub fn find_or_create(&mut self, port: PortId, address: IpAddr, now: Tick) -> Result<NeighbourId, Full> {
         if let Some(id) = self.lookup(port, address) {
             self.revive(id, now);
             return Ok(id);
@@ -165,7 +161,7 @@ impl<P> NeighbourTable<P> {
         };
         self.begin(id, now);
         self.high = self.high.max(id.index());
-        self.map.insert(self.map.hash(key(port, address)), id);
+        self.map.insert(self.map.hash(port, address), id);
         Ok(id)
     }
 
@@ -208,42 +204,6 @@ impl<P> NeighbourTable<P> {
         }
     }
 
-    /// Takes in what an ARP packet says of its sender, and hands out the packets that waited for it, oldest
-    /// first, with the port and MAC to send them to.
-    ///
-    /// RFC 826: a known sender's MAC is updated by whatever it sends, at once (a server or router may have failed
-    /// over); a stranger is entered only when it asks for one of our addresses. Static entries and probes
-    /// teach nothing. Only a reply confirms a neighbour: anything else proves one direction alone, and a MAC
-    /// learnt from it is confirmed by a unicast request once it is used.
-    pub fn learn(&mut self, heard: &Heard, now: Tick, release: impl FnMut(P, PortId, MacAddr)) -> Learnt {
-        if !believable(heard) {
-            return Learnt::Nothing;
-        }
-        let (id, new) = match (self.find(heard.port, heard.address), heard.means) {
-            (Some(id), _) => (id, false),
-            (None, Means::Request) => match self.find_or_create(heard.port, heard.address, now) {
-                Ok(id) => (id, true),
-                Err(Full) => return Learnt::NoRoom,
-            },
-            (None, _) => return Learnt::Nothing,
-        };
-        let entry = self.entries[id.index()];
-        if entry.state == State::Static {
-            return Learnt::Nothing;
-        }
-        let moved = entry.state.usable() && entry.mac != heard.mac;
-        if heard.means == Means::Reply {
-            self.resolve(id, heard.mac, State::Reachable, now, release);
-        } else if moved || !entry.state.usable() {
-            self.resolve(id, heard.mac, State::Stale, now, release);
-        }
-        match (new, moved) {
-            (true, _) => Learnt::New,
-            (false, true) => Learnt::Moved(entry.mac),
-            (false, false) => Learnt::Known,
-        }
-    }
-
     /// Enters or changes a static neighbour; packets that waited for it are handed out.
     ///
     /// # Errors
@@ -251,7 +211,7 @@ impl<P> NeighbourTable<P> {
     pub fn set_static(
         &mut self,
         port: PortId,
-        address: Ipv4Addr,
+        address: IpAddr,
         mac: MacAddr,
         now: Tick,
         release: impl FnMut(P, PortId, MacAddr),
@@ -263,7 +223,7 @@ impl<P> NeighbourTable<P> {
 
     /// Makes a static neighbour dynamic: its MAC stays in use and is confirmed as any other. False when there is
     /// no such static neighbour.
-    pub fn clear_static(&mut self, port: PortId, address: Ipv4Addr, now: Tick) -> bool {
+    pub fn clear_static(&mut self, port: PortId, address: IpAddr, now: Tick) -> bool {
         let Some(id) = self.find(port, address) else {
             return false;
         };
@@ -298,8 +258,8 @@ impl<P> NeighbourTable<P> {
         })
     }
 
-    fn lookup(&self, port: PortId, address: Ipv4Addr) -> Option<NeighbourId> {
-        self.map.find(self.map.hash(key(port, address)), |id| {
+    fn lookup(&self, port: PortId, address: IpAddr) -> Option<NeighbourId> {
+        self.map.find(self.map.hash(port, address), |id| {
             let entry = &self.entries[id.index()];
             entry.port == port && entry.address == address
         })
@@ -368,16 +328,4 @@ impl<P> NeighbourTable<P> {
             release(packet, entry.port, mac);
         }
     }
-}
-
-fn key(port: PortId, address: Ipv4Addr) -> u64 {
-    u64::from(port.0) << 32 | u64::from(address.to_bits())
-}
-
-/// Whether the sender can be a neighbour at all: not a probe (RFC 5227 2.1.1), a group or nobody.
-fn believable(heard: &Heard) -> bool {
-    let nobody = heard.mac.0 == [0; 6] || heard.mac.is_multicast();
-    let no_host =
-        heard.address.is_unspecified() || heard.address.is_multicast() || heard.address.is_broadcast();
-    !nobody && !no_host
 }

@@ -26,7 +26,7 @@ impl NeighbourId {
 pub enum NeighbourState {
     /// The id is not in use.
     Free = 0,
-    /// Asked for by broadcast, no answer yet; packets wait.
+    /// Asked for by broadcast or multicast, no answer yet; packets wait.
     Incomplete = 1,
     /// Does not answer; packets are refused but for one a second, which asks again.
     Failed = 2,

@@ -118,7 +118,7 @@ pub(crate) mod testing {
     pub(crate) fn server(slot: u32, weight: u32) -> Server {
         Server {
             slot,
-            address: Ipv4Addr::new(10, 0, 0, slot as u8),
+            address: Ipv4Addr::new(10, 0, 0, slot as u8).into(),
             port: 80,
             weight,
             mode: Mode::Dr,
@@ -133,7 +133,7 @@ pub(crate) mod testing {
         Service {
             slot: 0,
             key: ServiceKey {
-                address: Ipv4Addr::new(192, 0, 2, 1),
+                address: Ipv4Addr::new(192, 0, 2, 1).into(),
                 port: 80,
                 protocol: Protocol::Tcp,
             },

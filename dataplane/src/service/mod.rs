@@ -3,15 +3,20 @@
 
 use crate::flow::{Mode, Timeouts};
 use crate::local::LipPool;
-use crate::neighbour::{AddressTable, Prefix, RouteTable};
-use crate::packet::{MacAddr, PortId};
+use crate::neighbour::Prefix;
 use crate::scheduler::SchedulerKind;
 use crate::time::seconds;
-use crate::worker::shard::ShardMap;
-use hashbrown::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+
+mod port;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub use port::{PortSettings, StaticNeighbour, Vlan};
+pub use snapshot::{Network, Snapshot};
 
 /// A transport protocol that services balance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -59,17 +64,18 @@ impl fmt::Display for Protocol {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct ServiceKey {
     /// The virtual address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The virtual port, host order.
     pub port: u16,
     /// The transport protocol.
     pub protocol: Protocol,
 }
 
-/// As operators write it: `203.0.113.100:80/tcp`.
+/// As operators write it: `203.0.113.100:80/tcp`, `[2001:db8::1]:80/tcp`.
 impl fmt::Display for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}/{}", self.address, self.port, self.protocol.name())
+        let end = SocketAddr::new(self.address, self.port);
+        write!(f, "{end}/{}", self.protocol)
     }
 }
 
@@ -115,8 +121,8 @@ pub struct Tunnel {
 pub struct Server {
     /// Stable slot: worker-side counters and state are indexed by it, and connection records name it.
     pub slot: u32,
-    /// The server's address.
-    pub address: Ipv4Addr,
+    /// The server's address. Of the service's family, but for TUN.
+    pub address: IpAddr,
     /// The server's port, host order.
     pub port: u16,
     /// Share of new connections; 0 = quiesced. At most 2,147,483,647.
@@ -216,8 +222,8 @@ pub struct Settings {
     pub transit: bool,
     /// Tunnels take their IPv4 source address by flow from this prefix instead of the port's own address.
     pub tunnel_source: Option<Prefix>,
-    /// Tunnels take their IPv6 source address by flow from this prefix (address and length, at most 128).
-    pub tunnel_source6: Option<(Ipv6Addr, u8)>,
+    /// Tunnels take their IPv6 source address by flow from this prefix.
+    pub tunnel_source6: Option<Prefix>,
     /// How long the fragments of a packet may take to arrive, in ticks.
     pub fragment_timeout: u32,
     /// ICMP errors and TCP resets that a worker may send in a second.
@@ -243,168 +249,5 @@ impl Default for Settings {
             fragment_timeout: seconds(30),
             icmp_rate: 1000,
         }
-    }
-}
-
-/// A port that is a VLAN of another one (IEEE 802.1Q).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Vlan {
-    /// The port whose frames carry the tag.
-    pub parent: PortId,
-    /// The VLAN's number, 1 to 4094.
-    pub id: u16,
-}
-
-/// An Ethernet port as the packet path sees it; its index is its [`crate::packet::PortId`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PortSettings {
-    /// The port's MAC address.
-    pub mac: MacAddr,
-    /// Take unicast frames whatever their destination MAC: for devices that have no MAC of their own.
-    pub any_mac: bool,
-    /// The VLAN that the port is; none for a port with queues of its own. Those come first, VLANs after them.
-    pub vlan: Option<Vlan>,
-    /// Largest IP packet that may leave through it, in bytes.
-    pub mtu: u16,
-    /// The port's own addresses, with the length of the prefix of each.
-    pub addresses: Vec<(Ipv4Addr, u8)>,
-    /// A software device whose peer may leave partial checksums: look for them.
-    pub check_partial: bool,
-}
-
-impl PortSettings {
-    /// The port's own address in the prefix that holds `neighbour`, else its first one, else 0.0.0.0.
-    #[must_use]
-    pub fn source_for(&self, neighbour: Ipv4Addr) -> Ipv4Addr {
-        let near = |&&(address, length): &&(Ipv4Addr, u8)| {
-            let shift = 32 - u32::from(length.min(32));
-            (address.to_bits() ^ neighbour.to_bits())
-                .checked_shr(shift)
-                .unwrap_or(0)
-                == 0
-        };
-        let own = self.addresses.iter().find(near).or(self.addresses.first());
-        own.map_or(Ipv4Addr::UNSPECIFIED, |&(address, _)| address)
-    }
-}
-
-/// A neighbour whose MAC address is configured and never asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StaticNeighbour {
-    /// The port that it is behind.
-    pub port: PortId,
-    /// Its address.
-    pub address: Ipv4Addr,
-    /// Its MAC address.
-    pub mac: MacAddr,
-}
-
-/// Everything of the configuration that workers read.
-#[derive(Debug)]
-pub struct Snapshot {
-    /// Number of this snapshot; workers report it once they use it.
-    pub epoch: u64,
-    /// Settings that hold for all services.
-    pub settings: Settings,
-    /// Which worker owns which shard.
-    pub shards: ShardMap,
-    /// What each address of ours is; shared with the predecessor while unchanged.
-    pub addresses: Arc<AddressTable>,
-    /// Where packets go; shared with the predecessor while unchanged.
-    pub routes: Arc<RouteTable>,
-    /// Neighbours that are never asked for their MAC address; shared with the predecessor while unchanged.
-    pub neighbours: Arc<[StaticNeighbour]>,
-    /// The Ethernet ports.
-    pub ports: Arc<[PortSettings]>,
-    /// What single VIPs do otherwise than the settings say; shared with the predecessor while unchanged.
-    pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
-    services: Vec<Option<Arc<Service>>>,
-    by_key: HashMap<ServiceKey, u32>,
-    present: Vec<bool>,
-}
-
-/// The parts of a snapshot that are not derived from its services.
-#[derive(Clone, Debug)]
-pub struct Network {
-    /// Which worker owns which shard.
-    pub shards: ShardMap,
-    /// What each address of ours is; shared with the predecessor while unchanged.
-    pub addresses: Arc<AddressTable>,
-    /// Where packets go.
-    pub routes: Arc<RouteTable>,
-    /// Neighbours that are never asked for their MAC address.
-    pub neighbours: Arc<[StaticNeighbour]>,
-    /// The Ethernet ports.
-    pub ports: Arc<[PortSettings]>,
-    /// What single VIPs do otherwise than the settings say.
-    pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
-}
-
-impl Snapshot {
-    /// Builds a snapshot from services at their slots.
-    #[must_use]
-    pub fn new(
-        epoch: u64,
-        settings: Settings,
-        network: Network,
-        services: Vec<Option<Arc<Service>>>,
-    ) -> Snapshot {
-        let mut by_key = HashMap::with_capacity(services.len());
-        let mut present = Vec::new();
-        for service in services.iter().flatten() {
-            by_key.insert(service.key, service.slot);
-            for server in &service.servers {
-                let slot = server.slot as usize;
-                if present.len() <= slot {
-                    present.resize(slot + 1, false);
-                }
-                present[slot] = true;
-            }
-        }
-        let Network {
-            shards,
-            addresses,
-            routes,
-            neighbours,
-            ports,
-            vips,
-        } = network;
-        Snapshot {
-            epoch,
-            settings,
-            shards,
-            addresses,
-            routes,
-            neighbours,
-            ports,
-            vips,
-            services,
-            by_key,
-            present,
-        }
-    }
-
-    /// The service in that slot.
-    #[must_use]
-    pub fn service(&self, slot: u32) -> Option<&Arc<Service>> {
-        self.services.get(slot as usize)?.as_ref()
-    }
-
-    /// How many service slots the snapshot spans.
-    #[must_use]
-    pub fn service_slots(&self) -> usize {
-        self.services.len()
-    }
-
-    /// The service that is addressed by `key`.
-    #[must_use]
-    pub fn find(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
-        self.service(*self.by_key.get(key)?)
-    }
-
-    /// Whether the server in that slot is still configured.
-    #[must_use]
-    pub fn server_present(&self, slot: u32) -> bool {
-        self.present.get(slot as usize).copied().unwrap_or(false)
     }
 }

@@ -9,7 +9,7 @@ use crate::neighbour::{AddressClass, Announcement, Ask, Heard, Request};
 use crate::packet::arp::{self, Arp, Operation};
 use crate::packet::{Headers, MacAddr, Packet, PortId, craft, icmp, ipv4};
 use arrayvec::ArrayVec;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Packets that one resolved neighbour may release: as many as may wait for it.
 const RELEASED: usize = 16;
@@ -29,8 +29,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             // Our own announcement come back, or somebody with an address of ours: nothing to learn.
             return self.discard(packet, DropReason::BadSource);
         }
-        let ours = self.snapshot.addresses.arp_owner(heard.target) == Some(port);
-        if self.snapshot.routes.on_link(heard.sender) == Some(port) {
+        let ours = self.snapshot.addresses.owner(heard.target.into()) == Some(port);
+        if self.snapshot.routes.on_link(heard.sender.into()) == Some(port) {
             self.learn(port, &heard, ours);
         }
         let mac = self.snapshot.ports[usize::from(port.0)].mac;
@@ -67,7 +67,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return self.discard(packet, DropReason::BadSource);
         }
         match craft::echo_reply_in_place(&mut packet, &headers) {
-            Ok(()) => self.send_to(headers.key.source(), packet),
+            Ok(()) => self.send_to(headers.key.source().into(), packet),
             Err(reason) => self.discard(packet, reason),
         }
     }
@@ -96,7 +96,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let resets = reply == Reply::Reset && headers.protocol == ipv4::TCP;
         let source = headers.key.destination();
         let offending = &packet.bytes()[usize::from(headers.l3)..usize::from(headers.end)];
-        self.make(headers.key.source(), |out| {
+        self.make(headers.key.source().into(), |out| {
             if resets {
                 craft::tcp_reset(out, packet.bytes(), headers)
             } else {
@@ -106,7 +106,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Sends to `address` a packet that `fill` writes; `fill` may decide against it.
-    fn make(&mut self, address: Ipv4Addr, fill: impl FnOnce(&mut I::Packet) -> bool) {
+    fn make(&mut self, address: IpAddr, fill: impl FnOnce(&mut I::Packet) -> bool) {
         if let Some(packet) = self.fresh(fill) {
             self.send_to(address, packet);
         }
@@ -127,14 +127,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sends an ARP request that the neighbour table wants.
     pub(super) fn ask(&mut self, request: &Request) {
         let port = &self.snapshot.ports[usize::from(request.port.0)];
+        let IpAddr::V4(target) = request.address else {
+            return;
+        };
         // A port without an address asks as a probe does (RFC 5227); its neighbours are configured anyway.
-        let own = port.source_for(request.address);
+        let own = match port.source_for(request.address) {
+            Some(IpAddr::V4(own)) => own,
+            _ => Ipv4Addr::UNSPECIFIED,
+        };
         let mac = port.mac;
         let to = match request.ask {
             Ask::Broadcast => MacAddr::BROADCAST,
             Ask::Unicast(mac) => mac,
         };
-        let packet = self.fresh(|out| arp::request(out, mac, own, request.address, to));
+        let packet = self.fresh(|out| arp::request(out, mac, own, target, to));
         if let Some(packet) = packet {
             self.send(request.port, to, packet);
         }
@@ -142,8 +148,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Sends one gratuitous ARP packet.
     pub(super) fn send_announcement(&mut self, announcement: &Announcement) {
+        let IpAddr::V4(address) = announcement.address else {
+            return;
+        };
         let mac = self.snapshot.ports[usize::from(announcement.port.0)].mac;
-        let fill = |out: &mut I::Packet| arp::announce(out, announcement.form, mac, announcement.address);
+        let fill = |out: &mut I::Packet| arp::announce(out, announcement.form, mac, address);
         if let Some(packet) = self.fresh(fill) {
             self.send(announcement.port, MacAddr::BROADCAST, packet);
         }

@@ -178,7 +178,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 Ok(neighbour)
             }
             Direction::Outbound => {
-                let neighbour = self.neighbour_towards(record.inbound.source())?;
+                let neighbour = self.neighbour_towards(record.inbound.source().into())?;
                 self.table.get_mut(hit.id).neighbour_out = neighbour.0;
                 Ok(neighbour)
             }

@@ -11,7 +11,7 @@ use crate::scheduler::{Scheduler, SchedulerState};
 use crate::service::{Service, Snapshot};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A worker with packets to move looks after the house at every so many turns; an idle one at every turn.
@@ -319,7 +319,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         for server in &now.servers {
             let state = &mut self.servers[server.slot as usize];
-            let end = SocketAddrV4::new(server.address, server.port);
+            let end = SocketAddr::new(server.address, server.port);
             if state.end != end {
                 *state = ServerState {
                     end,

@@ -7,7 +7,7 @@ use crate::local::AddressUse;
 use crate::neighbour::NeighbourView;
 use crate::service::Snapshot;
 use crossbeam::queue::ArrayQueue;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,17 +72,17 @@ pub enum Event {
     /// No local port was left for a server of a service.
     LocalPortsExhausted {
         /// The virtual address.
-        virtual_address: Ipv4Addr,
+        virtual_address: IpAddr,
         /// The virtual port, host order.
         virtual_port: u16,
         /// The server's address.
-        server: Ipv4Addr,
+        server: IpAddr,
         /// The server's port, host order.
         server_port: u16,
     },
     /// The connection table is full.
     TableFull,
-    /// A neighbour does not answer ARP, and packets waited for it in vain; `show neighbours` names it.
+    /// A neighbour does not answer ARP or neighbour discovery, and packets waited for it in vain; `show neighbours` names it.
     NeighbourFailed,
 }
 

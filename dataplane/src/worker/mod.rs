@@ -44,7 +44,7 @@ use arrayvec::ArrayVec;
 use burst::Burst;
 use rate::RateLimit;
 use shard::{ShardKey, ShardSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Sizes of a worker's tables, fixed at its start.
@@ -77,7 +77,7 @@ struct ServiceState {
 #[derive(Clone, Copy)]
 struct ServerState {
     /// Its address and port.
-    end: SocketAddrV4,
+    end: SocketAddr,
     /// The neighbour through which it is reached; none = to be looked up.
     neighbour: NeighbourId,
     /// Whether it gets no new connections because of its thresholds.
@@ -90,7 +90,7 @@ struct ServerState {
 impl Default for ServerState {
     fn default() -> ServerState {
         ServerState {
-            end: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+            end: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
             neighbour: NeighbourId::NONE,
             overloaded: false,
             upper: 0,

@@ -10,6 +10,7 @@ use crate::neighbour::{AddressClass, NeighbourId};
 use crate::packet::{FlowKey, Headers, ipv4, tcp};
 use crate::scheduler::Scheduler;
 use crate::service::{NoService, Protocol, Server, Service, ServiceKey, Snapshot};
+use std::net::IpAddr;
 
 /// What the gateway tells a sender whose packet it does not forward.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +95,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if state.neighbour != NeighbourId::NONE {
             return Ok(state.neighbour);
         }
-        let neighbour = self.neighbour_towards(*state.end.ip())?;
+        let neighbour = self.neighbour_towards(state.end.ip())?;
         self.servers[slot as usize].neighbour = neighbour;
         Ok(neighbour)
     }
@@ -132,7 +133,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let virtual_end = (headers.key.destination(), headers.key.destination_port());
         self.report(Event::LocalPortsExhausted {
-            virtual_address: virtual_end.0,
+            virtual_address: virtual_end.0.into(),
             virtual_port: virtual_end.1,
             server: server.address,
             server_port: server.port,
@@ -147,8 +148,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         record: &mut Record,
     ) -> Result<(), TakeError> {
+        let IpAddr::V4(address) = server.address else {
+            return Err(TakeError::Exhausted { recyclable: None });
+        };
         let end = local::Server {
-            address: server.address,
+            address,
             port: server.port,
             protocol: headers.protocol,
         };
@@ -201,7 +205,7 @@ fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers) -> Result<&'a Serv
     let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
     let (address, port) = (headers.key.destination(), headers.key.destination_port());
     let service = snapshot.find(&ServiceKey {
-        address,
+        address: address.into(),
         port,
         protocol,
     });

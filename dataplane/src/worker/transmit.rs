@@ -6,7 +6,7 @@ use crate::drops::DropReason;
 use crate::flow::FlowIndex;
 use crate::neighbour::{Hold, NeighbourId};
 use crate::packet::{Headers, MacAddr, Packet, PortId, ethernet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sends a forwarded packet to its neighbour, or lets it wait for the neighbour's MAC.
@@ -56,7 +56,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Sends to an address by way of the routes a packet that the gateway has made.
-    pub(super) fn send_to(&mut self, address: Ipv4Addr, packet: I::Packet) {
+    pub(super) fn send_to(&mut self, address: IpAddr, packet: I::Packet) {
         match self.neighbour_towards(address) {
             Ok(neighbour) => self.resolve(neighbour, packet),
             Err(reason) => self.discard(packet, reason),
@@ -64,7 +64,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// The neighbour through which an address is reached.
-    pub(super) fn neighbour_towards(&mut self, address: Ipv4Addr) -> Result<NeighbourId, DropReason> {
+    pub(super) fn neighbour_towards(&mut self, address: IpAddr) -> Result<NeighbourId, DropReason> {
         let hop = self
             .snapshot
             .routes

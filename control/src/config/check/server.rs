@@ -23,8 +23,7 @@ pub(crate) fn fault_of(
         return Some(nowhere(known, mode));
     }
     match mode {
-        Mode::Nat => other_family(service, known, mode),
-        Mode::Fullnat => other_family(service, known, mode).filter(|_| !known.server.address.is_ipv6()),
+        Mode::Nat | Mode::Fullnat => other_family(service, known, mode),
         Mode::Dr => other_family(service, known, mode)
             .or_else(|| off_link(service, known))
             .or_else(|| other_port(service, known, mode)),

@@ -73,14 +73,16 @@ fn not_ipv4(text: &str) -> Fault {
 /// The address of one host, wherever it is.
 pub(crate) fn address(text: &str) -> Result<IpAddr, Fault> {
     let address = neighbour(text)?;
+    beyond_link(address)?;
+    Ok(address)
+}
+
+fn beyond_link(address: IpAddr) -> Result<(), Fault> {
     if is_link_local(address) {
         let problem = format!("{address} is a link-local address, and does not tell on which link");
-        return Err(Fault::new(
-            problem,
-            "write a global or unique local address of the host",
-        ));
+        return Err(Fault::new(problem, "write a global or unique local address"));
     }
-    Ok(address)
+    Ok(())
 }
 
 /// The address of one host on a port's link.
@@ -242,8 +244,10 @@ pub(crate) fn prefix(text: &str) -> Result<Prefix, Fault> {
 /// A prefix of addresses that a host can have.
 pub(crate) fn host_prefix(text: &str) -> Result<Prefix, Fault> {
     let prefix = prefix(text)?;
-    host(prefix.address())?;
-    host(prefix.last())?;
+    for address in [prefix.address(), prefix.last()] {
+        host(address)?;
+        beyond_link(address)?;
+    }
     Ok(prefix)
 }
 

@@ -70,8 +70,7 @@ pub(crate) fn optional_word<T: Copy>(
     words: &[(&str, T)],
     report: &mut Report,
 ) -> Option<T> {
-    let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-    let expected = format!("`{}`", names.join("` or `"));
+    let expected = value::listed(words.iter().map(|(word, _)| *word));
     let field = fields.get(key)?;
     let word = field.value(&expected, report, |text| value::choice(text, words))?;
     Some(word.value)

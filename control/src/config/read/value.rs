@@ -1,7 +1,7 @@
 //! What the text of a scalar means: numbers, words, ports, listeners. Each function is total: any text gives a value or
 //! a fault with a remedy.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use dataplane::flow::Mode;
@@ -49,11 +49,21 @@ pub(crate) fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Faul
         .ok_or_else(|| {
             let names = || words.iter().map(|(word, _)| *word);
             let remedy = suggest::nearest(text, names()).map_or_else(
-                || format!("write `{}`", names().collect::<Vec<_>>().join("` or `")),
+                || format!("write {}", listed(names())),
                 |nearest| format!("did you mean `{nearest}`?"),
             );
             Fault::new(format!("`{}` is not known here", shown(text)), remedy)
         })
+}
+
+/// Words to choose from: "`a`, `b` or `c`".
+pub(crate) fn listed<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    let mut words: Vec<String> = words.map(|word| format!("`{word}`")).collect();
+    match words.pop() {
+        Some(last) if words.is_empty() => last,
+        Some(last) => format!("{} or {last}", words.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// A forwarding mode.
@@ -181,42 +191,60 @@ pub(crate) fn listener(text: &str, place: Place) -> Result<Listener, Fault> {
     })
 }
 
-/// Splits `address:port`, where an IPv6 address stands in brackets, which go.
+/// Splits `address:port`, where an IPv6 address stands in brackets, which go. `protocol` is what stands behind it.
 fn split_port<'t>(endpoint: &'t str, protocol: Option<&str>) -> Result<(&'t str, &'t str), Fault> {
+    let protocol = protocol.unwrap_or("tcp");
+    let whole = endpoint.parse::<Ipv6Addr>().is_ok();
     let split = match endpoint.strip_prefix('[') {
         Some(bracketed) => bracketed.split_once("]:"),
-        None => endpoint
-            .rsplit_once(':')
-            .filter(|_| endpoint.parse::<Ipv6Addr>().is_err()),
+        None => endpoint.rsplit_once(':').filter(|_| !whole),
     };
     let Some((host, port)) = split else {
-        let bare = endpoint.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-        let end = SocketAddr::new(address(bare.unwrap_or(endpoint))?, 80);
-        let protocol = protocol.unwrap_or("tcp");
-        let (problem, remedy) = match end {
-            SocketAddr::V4(_) => (
-                format!("`{}` has no port", shown(endpoint)),
-                format!("write it as {end}/{protocol}"),
-            ),
-            SocketAddr::V6(_) => (
-                format!(
-                    "`{}` has no port that can be told from the address",
-                    shown(endpoint)
-                ),
-                format!("write the address in brackets, in quotes: \"{end}/{protocol}\""),
-            ),
-        };
-        return Err(Fault::new(problem, remedy));
+        return Err(no_port(endpoint, protocol));
     };
     if host.is_empty() {
         let problem = format!("`{}` has no address", shown(endpoint));
-        let remedy = format!("write the VIP before it, such as 203.0.113.100:{}", shown(port));
+        let remedy = format!(
+            "write the VIP before it, such as 203.0.113.100:{}/{protocol}",
+            shown(port)
+        );
         return Err(Fault::new(problem, remedy));
     }
-    // An IPv6 address and its port without brackets: what the last group is cannot be told.
-    if !endpoint.starts_with('[') && host.parse::<Ipv6Addr>().is_ok() {
+    let (bracketed, ipv6) = (endpoint.starts_with('['), host.parse::<Ipv6Addr>().is_ok());
+    if bracketed && host.parse::<Ipv4Addr>().is_ok() {
+        let problem = format!("`{}` has an IPv4 address in brackets", shown(endpoint));
+        let remedy = format!("write {host}:{}/{protocol}", shown(port));
+        return Err(Fault::new(problem, remedy));
+    }
+    // Without brackets it cannot be told which group is the last.
+    if ipv6 && !bracketed {
         let problem = format!("`{}` has an IPv6 address without brackets", shown(endpoint));
-        return Err(Fault::new(problem, format!("write \"[{host}]:{}\"", shown(port))));
+        let remedy = format!("write \"[{host}]:{}/{protocol}\"", shown(port));
+        return Err(Fault::new(problem, remedy));
     }
     Ok((host, port))
+}
+
+/// What is wrong with an endpoint that has no port.
+fn no_port(endpoint: &str, protocol: &str) -> Fault {
+    if endpoint.starts_with('[') && !endpoint.contains(']') {
+        let problem = format!("`{}` has no closing bracket", shown(endpoint));
+        let remedy = format!("write it as \"[2001:db8::1]:80/{protocol}\", in quotes");
+        return Fault::new(problem, remedy);
+    }
+    let bare = endpoint.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    match address(bare.unwrap_or(endpoint)) {
+        Ok(address @ IpAddr::V4(_)) => Fault::new(
+            format!("`{}` has no port", shown(endpoint)),
+            format!("write it as {address}:80/{protocol}"),
+        ),
+        Ok(address @ IpAddr::V6(_)) => Fault::new(
+            format!(
+                "`{}` has no port that can be told from the address",
+                shown(endpoint)
+            ),
+            format!("write the address in brackets, in quotes: \"[{address}]:80/{protocol}\""),
+        ),
+        Err(fault) => fault,
+    }
 }

@@ -3,13 +3,12 @@ use proptest::prelude::*;
 
 const WAN: PortId = PortId(0);
 const LAN: PortId = PortId(1);
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
 fn prefix(text: &str) -> Prefix {
     text.parse().unwrap()
 }
 
-fn ip(text: &str) -> Ipv4Addr {
+fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
@@ -30,6 +29,7 @@ fn route(to: &str, via: &str) -> Route {
     Route {
         to: prefix(to),
         via: ip(via),
+        port: None,
     }
 }
 
@@ -66,7 +66,7 @@ fn without_a_default_gateway_the_rest_has_no_route() {
     let table = RouteTable::new(&connected(), &[]).unwrap();
     assert_eq!(table.next_hop(ip("203.0.113.9")), hop(WAN, "203.0.113.9"));
     assert_eq!(table.next_hop(ip("203.0.114.9")), None);
-    assert_eq!(RouteTable::default().next_hop(GATEWAY), None);
+    assert_eq!(RouteTable::default().next_hop(ip("203.0.113.1")), None);
 }
 
 #[test]
@@ -149,8 +149,124 @@ fn equality_tells_whether_routes_changed() {
     assert_eq!(table(&[a]), table(&[a, route("8.0.0.0/8", "203.0.113.1")]));
 }
 
+fn dual_stack() -> Vec<Connected> {
+    let networks = ["2001:db8:1::/64", "2001:db8:2::/64"].map(prefix);
+    let six = [WAN, LAN].into_iter().zip(networks);
+    let six = six.map(|(port, prefix)| Connected { port, prefix });
+    connected().into_iter().chain(six).collect()
+}
+
+#[test]
+fn the_longest_ipv6_prefix_wins() {
+    let routes = [
+        route("0.0.0.0/0", "203.0.113.1"),
+        route("::/0", "2001:db8:1::1"),
+        route("2001:db8::/32", "2001:db8:2::fe"),
+        route("2001:db8:7::9/128", "2001:db8:2::fd"),
+    ];
+    let table = RouteTable::new(&dual_stack(), &routes).unwrap();
+    assert_eq!(table.next_hop(ip("2606:4700::1")), hop(WAN, "2001:db8:1::1"));
+    assert_eq!(table.next_hop(ip("2001:db8:2::7")), hop(LAN, "2001:db8:2::7"));
+    assert_eq!(table.next_hop(ip("2001:db8:7::8")), hop(LAN, "2001:db8:2::fe"));
+    assert_eq!(table.next_hop(ip("2001:db8:7::9")), hop(LAN, "2001:db8:2::fd"));
+    assert_eq!(table.next_hop(ip("8.8.8.8")), hop(WAN, "203.0.113.1"));
+    // Neither end of an IPv6 network is a broadcast address.
+    for edge in ["2001:db8:2::", "2001:db8:2::ffff:ffff:ffff:ffff"] {
+        assert_eq!(table.next_hop(ip(edge)), hop(LAN, edge));
+    }
+    assert_eq!(table.next_hop(ip("feff:ffff::")), hop(WAN, "2001:db8:1::1"));
+    assert_eq!(table.on_link(ip("2001:db8:2::7")), Some(LAN));
+    assert!(table.is_on_link(LAN, ip("2001:db8:2::7")) && !table.is_on_link(WAN, ip("2001:db8:2::7")));
+}
+
+#[test]
+fn ipv6_martians_have_no_next_hop() {
+    let table = RouteTable::new(&dual_stack(), &[route("::/0", "2001:db8:1::1")]).unwrap();
+    for text in [
+        "::",
+        "::1",
+        "::ffff:10.0.0.7",
+        "ff00::",
+        "ff02::1",
+        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    ] {
+        assert_eq!(table.next_hop(ip(text)), None, "{text}");
+    }
+    assert_eq!(table.next_hop(ip("::2")), hop(WAN, "2001:db8:1::1"));
+}
+
+// A default route does not lead to link-local addresses: only the port on which one was heard tells where it is.
+#[test]
+fn link_local_addresses_are_on_every_link_and_never_routed() {
+    let mut ports = dual_stack();
+    ports.extend([WAN, LAN].map(|port| Connected {
+        port,
+        prefix: prefix("fe80::/64"),
+    }));
+    let neighbour = ip("fe80::7");
+    let table = RouteTable::new(&ports, &[route("::/0", "2001:db8:1::1")]).unwrap();
+    assert_eq!(
+        (table.next_hop(neighbour), table.on_link(neighbour)),
+        (None, None)
+    );
+    assert_eq!(table.next_hop(ip("febf:ffff::1")), None);
+    assert!(table.is_on_link(WAN, neighbour) && table.is_on_link(LAN, neighbour));
+    assert_eq!(table.next_hop_back(LAN, neighbour), hop(LAN, "fe80::7"));
+    assert_eq!(
+        table.next_hop_back(LAN, ip("2606:4700::1")),
+        hop(WAN, "2001:db8:1::1")
+    );
+    // 169.254.0.0/16 means nothing of that kind.
+    assert!(!table.is_on_link(WAN, ip("169.254.0.1")));
+}
+
+#[test]
+fn a_link_local_gateway_needs_its_port() {
+    let without = route("::/0", "fe80::1");
+    let with = Route {
+        port: Some(LAN),
+        ..without
+    };
+    let table = RouteTable::new(&dual_stack(), &[with]).unwrap();
+    assert_eq!(table.next_hop(ip("2606:4700::1")), hop(LAN, "fe80::1"));
+    let (to, via) = (prefix("::/0"), ip("fe80::1"));
+    assert_eq!(
+        RouteTable::new(&dual_stack(), &[without]),
+        Err(vec![RouteError::GatewayWithoutPort { to, via }])
+    );
+    // A port that is named has to be the right one.
+    let wrong = Route {
+        port: Some(LAN),
+        ..route("::/0", "2001:db8:1::1")
+    };
+    let via = wrong.via;
+    assert_eq!(
+        RouteTable::new(&dual_stack(), &[wrong]),
+        Err(vec![RouteError::GatewayOffLink { to, via }])
+    );
+}
+
+#[test]
+fn a_route_stays_in_its_family_and_off_the_link() {
+    let routes = [
+        route("::/0", "203.0.113.1"),
+        route("9.0.0.0/8", "2001:db8:1::1"),
+        route("fe80::/64", "2001:db8:1::1"),
+    ];
+    let errors = RouteTable::new(&dual_stack(), &routes).unwrap_err();
+    let [a, b, c] = routes;
+    assert_eq!(
+        errors,
+        [
+            RouteError::TwoFamilies { to: a.to, via: a.via },
+            RouteError::TwoFamilies { to: b.to, via: b.via },
+            RouteError::LinkLocal { to: c.to },
+        ]
+    );
+}
+
 /// The longest prefix by looking at all of them.
-fn naive(ports: &[Connected], routes: &[Route], to: Ipv4Addr) -> Option<NextHop> {
+fn naive(ports: &[Connected], routes: &[Route], to: IpAddr) -> Option<NextHop> {
     let mut best: Option<(u8, Option<NextHop>)> = None;
     let mut offer = |prefix: Prefix, hop| {
         if prefix.contains(to) && best.is_none_or(|(length, _)| prefix.length() > length) {
@@ -184,28 +300,102 @@ fn naive(ports: &[Connected], routes: &[Route], to: Ipv4Addr) -> Option<NextHop>
     best.and_then(|(_, hop)| hop)
 }
 
+/// Addresses in a row, near an edge of what is routed at all or amid it.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Amid4,
+    /// Up to the first multicast address.
+    High4,
+    Amid6,
+    /// Around a host's bits that carry into the network's.
+    Carry6,
+    /// Up to the first multicast address.
+    High6,
+    /// From `::` on.
+    Low6,
+}
+
+impl Place {
+    fn at(self, offset: i128) -> IpAddr {
+        let four = |base: u32| IpAddr::V4(Ipv4Addr::from_bits((i128::from(base) + offset) as u32));
+        let six = |base: u128| IpAddr::V6(Ipv6Addr::from_bits(base.wrapping_add_signed(offset)));
+        match self {
+            Place::Amid4 => four(0x0a00_0000),
+            Place::High4 => four(0xdfff_ff00),
+            Place::Amid6 => six(0x2001_0db8 << 96),
+            Place::Carry6 => six((0x2001_0db8 << 96) + 0xffff_ffff_ffff_ff00),
+            Place::High6 => six((0xff << 120) - 0x100),
+            Place::Low6 => six(0),
+        }
+    }
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    use Place::*;
+    prop_oneof![
+        Just(Amid4),
+        Just(High4),
+        Just(Amid6),
+        Just(Carry6),
+        Just(High6),
+        Just(Low6)
+    ]
+}
+
 proptest! {
     // All in few bits, so that prefixes nest, touch and share edges.
     #[test]
     fn agrees_with_looking_at_all(
-        nets in prop::collection::btree_set((0u32..256, 24u8..=32), 0..24),
-        high in any::<bool>(),
+        nets in prop::collection::btree_set((0u8..=255, 0u8..=8), 0..24),
+        place in place(),
     ) {
-        let base = if high { 0xdfff_ff00 } else { 0x0a00_0000 };
+        let width = if place.at(0).is_ipv4() { 32 } else { 128 };
         let ports = [
             Connected { port: PortId(0), prefix: prefix("192.0.2.0/24") },
-            Connected { port: PortId(1), prefix: Prefix::around(Ipv4Addr::from_bits(base | 0x40), 27) },
+            Connected { port: PortId(0), prefix: prefix("2001:db8:ffff::/64") },
+            Connected { port: PortId(1), prefix: Prefix::around(place.at(0x40), width - 5) },
         ];
         let mut routes: Vec<Route> = vec![];
-        for (i, (bits, length)) in nets.into_iter().enumerate() {
-            let to = Prefix::around(Ipv4Addr::from_bits(base | bits), length);
+        for (i, (offset, shorter)) in nets.into_iter().enumerate() {
+            let to = Prefix::around(place.at(offset.into()), width - shorter);
             if routes.iter().all(|r| r.to != to) {
-                routes.push(Route { to, via: Ipv4Addr::new(192, 0, 2, i as u8 + 1) });
+                let via = match width {
+                    32 => IpAddr::V4(Ipv4Addr::new(192, 0, 2, i as u8 + 1)),
+                    _ => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, i as u16 + 1)),
+                };
+                routes.push(Route { to, via, port: None });
             }
         }
         let table = RouteTable::new(&ports, &routes).unwrap();
-        for offset in -2i64..258 {
-            let to = Ipv4Addr::from_bits((i64::from(base) + offset) as u32);
+        for offset in -2i128..258 {
+            let to = place.at(offset);
+            prop_assert_eq!(table.next_hop(to), naive(&ports, &routes, to), "{}", to);
+        }
+    }
+
+    // Prefixes of any length anywhere: the default route, halves of everything, single addresses.
+    #[test]
+    fn agrees_with_looking_at_all_over_random_prefixes(
+        nets in prop::collection::vec((any::<u128>(), 0u8..=128, any::<bool>()), 0..24),
+        strangers in prop::collection::vec(any::<u128>(), 0..50),
+    ) {
+        let address = |bits: u128, six: bool| match six {
+            true => IpAddr::V6(Ipv6Addr::from_bits(bits)),
+            false => IpAddr::V4(Ipv4Addr::from_bits((bits >> 96) as u32)),
+        };
+        let ports = dual_stack();
+        let mut routes: Vec<Route> = vec![];
+        for (bits, length, six) in nets {
+            let to = Prefix::around(address(bits, six), if six { length } else { length / 4 });
+            let via = ip(if six { "2001:db8:1::1" } else { "203.0.113.1" });
+            if routes.iter().all(|r| r.to != to) && !LINK_LOCAL.covers(to) {
+                routes.push(Route { to, via, port: None });
+            }
+        }
+        let table = RouteTable::new(&ports, &routes).unwrap();
+        let edges = routes.iter().map(|r| r.to).chain(MARTIANS).flat_map(|p| [p.address(), p.last()]);
+        let strangers = strangers.iter().flat_map(|bits| [address(*bits, false), address(*bits, true)]);
+        for to in edges.chain(strangers) {
             prop_assert_eq!(table.next_hop(to), naive(&ports, &routes, to), "{}", to);
         }
     }

@@ -5,7 +5,7 @@ use crate::drops::DropReason;
 use crate::packet::arp::{Arp, Operation};
 use crate::packet::{MacAddr, PortId};
 use crate::time::seconds;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The sizes and times of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,22 +42,23 @@ impl Default for Settings {
 #[error("the neighbour table is full: raise `limits.neighbours`")]
 pub struct Full;
 
-/// How to address an ARP request.
+/// How to address an ARP request or a neighbour solicitation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// To the Ethernet broadcast.
+    /// To the Ethernet broadcast; for IPv6, to the group of nodes whose addresses end alike (the solicited-node
+    /// address, RFC 4291 2.7.1).
     Broadcast,
     /// To the MAC that is to be confirmed.
     Unicast(MacAddr),
 }
 
-/// An ARP request that the worker sends now: the table counts on it.
+/// An ARP request or a neighbour solicitation that the worker sends now: the table counts on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// The port to send from, with the port's own MAC and address as sender.
     pub port: PortId,
     /// The target address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Whom to ask.
     pub ask: Ask,
 }
@@ -79,27 +80,34 @@ pub enum Hold<P> {
     Resolved(P, PortId, MacAddr),
 }
 
-/// How a sender's addresses came to be heard.
+/// How a neighbour's addresses came to be heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Means {
-    /// A reply to one of our addresses.
+    /// An ARP reply to one of our addresses.
     Reply,
-    /// A request for one of our addresses.
+    /// An ARP request or a neighbour solicitation for one of our addresses.
     Request,
     /// Any other ARP packet: gratuitous (either form), or between others.
     Overheard,
+    /// A neighbour advertisement, with its flags (RFC 4861 4.4).
+    Advertisement {
+        /// It answers a solicitation of ours, and so proves both directions.
+        solicited: bool,
+        /// It may replace a MAC that is known. Clear in an answer for an anycast address, which several nodes give.
+        overrides: bool,
+    },
 }
 
-/// The sender of an ARP packet that was received. The caller has checked that the address is one of the port's
-/// connected prefix and not one of ours.
+/// What a packet that was received says of a neighbour. The caller has checked that the address can be a neighbour
+/// on the port ([`super::super::RouteTable::is_on_link`]) and is not one of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
     /// The port it came in by.
     pub port: PortId,
-    /// The sender's protocol address; 0.0.0.0 in a probe (RFC 5227), which teaches nothing.
-    pub address: Ipv4Addr,
-    /// The sender's hardware address.
-    pub mac: MacAddr,
+    /// The neighbour's address; 0.0.0.0 in a probe (RFC 5227), which teaches nothing.
+    pub address: IpAddr,
+    /// Its MAC; none in an advertisement that leaves it out, because who asked by unicast has it.
+    pub mac: Option<MacAddr>,
     /// How it was heard.
     pub means: Means,
 }
@@ -116,9 +124,39 @@ impl Heard {
         };
         Heard {
             port,
-            address: arp.sender,
-            mac: arp.sender_mac,
+            address: arp.sender.into(),
+            mac: Some(arp.sender_mac),
             means,
+        }
+    }
+
+    /// What a neighbour solicitation for an address that is answered for on `port` says of its source, if it has
+    /// the option with the source's MAC (RFC 4861 7.2.3). One for another address says nothing.
+    #[must_use]
+    pub fn solicitation(port: PortId, source: Ipv6Addr, mac: MacAddr) -> Heard {
+        Heard {
+            port,
+            address: source.into(),
+            mac: Some(mac),
+            means: Means::Request,
+        }
+    }
+
+    /// What a neighbour advertisement says of its target, which need not be its source (RFC 4861 7.2.5). `mac` is
+    /// that of the option with the target's.
+    #[must_use]
+    pub fn advertisement(
+        port: PortId,
+        target: Ipv6Addr,
+        mac: Option<MacAddr>,
+        solicited: bool,
+        overrides: bool,
+    ) -> Heard {
+        Heard {
+            port,
+            address: target.into(),
+            mac,
+            means: Means::Advertisement { solicited, overrides },
         }
     }
 }
@@ -126,7 +164,8 @@ impl Heard {
 /// What was learnt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Learnt {
-    /// Nothing: a probe, an address that cannot be, a static entry, or a stranger's packet that was not for us.
+    /// Nothing: a probe, an address that cannot be, a static entry, a stranger's packet that was not for us, or
+    /// another MAC from an advertisement that does not override.
     Nothing,
     /// The known MAC was heard again, or an unresolved neighbour was resolved.
     Known,
@@ -151,7 +190,7 @@ pub enum Event<P> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeighbourView {
     /// Its address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The port it is on.
     pub port: PortId,
     /// Its MAC, when one is usable.

@@ -50,7 +50,7 @@ impl<P> NeighbourTable<P> {
                 let entries = &self.entries;
                 self.map.remove(id, |map, id| {
                     let entry = &entries[id.index()];
-                    map.hash(super::key(entry.port, entry.address))
+                    map.hash(entry.port, entry.address)
                 });
                 self.set_state(id, State::Free);
                 self.free.push(id.0);

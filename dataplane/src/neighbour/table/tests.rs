@@ -3,15 +3,20 @@ use crate::drops::DropReason;
 use crate::packet::arp::{Arp, Operation};
 use crate::time::seconds;
 
+mod discovery;
 mod model;
 
 const PORT: PortId = PortId(1);
-const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 11);
-const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 12);
+const SERVER: IpAddr = host4(11);
+const OTHER: IpAddr = host4(12);
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 11]);
 const MAC2: MacAddr = MacAddr([2, 0, 0, 0, 0, 12]);
 
 type Table = NeighbourTable<u32>;
+
+const fn host4(n: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, n))
+}
 
 /// Near the end of the count, so that every test of time crosses the wrap.
 const T0: Tick = Tick(u32::MAX - 1000);
@@ -29,11 +34,15 @@ fn small(capacity: u16, waiting_each: u8, waiting: u16) -> Table {
     })
 }
 
-fn heard(address: Ipv4Addr, mac: MacAddr, means: Means) -> Heard {
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn heard(address: IpAddr, mac: MacAddr, means: Means) -> Heard {
     Heard {
         port: PORT,
         address,
-        mac,
+        mac: Some(mac),
         means,
     }
 }
@@ -42,7 +51,7 @@ fn heard(address: Ipv4Addr, mac: MacAddr, means: Means) -> Heard {
 fn learn(t: &mut Table, h: Heard, now: Tick) -> (Learnt, Vec<u32>) {
     let mut released = vec![];
     let learnt = t.learn(&h, now, |packet, port, mac| {
-        assert_eq!((port, mac), (h.port, h.mac));
+        assert_eq!((port, Some(mac)), (h.port, h.mac));
         released.push(packet);
     });
     (learnt, released)
@@ -86,7 +95,7 @@ fn waits(request: Option<Request>, gave_way: Option<u32>) -> Hold<u32> {
     Hold::Waits { request, gave_way }
 }
 
-fn state(t: &Table, address: Ipv4Addr) -> Option<State> {
+fn state(t: &Table, address: IpAddr) -> Option<State> {
     t.iter(T0).find(|v| v.address == address).map(|v| v.state)
 }
 
@@ -308,9 +317,13 @@ fn probes_and_impossible_senders_teach_nothing() {
     let mut t = table();
     let zero = MacAddr([0; 6]);
     let hosts = [
-        (Ipv4Addr::UNSPECIFIED, MAC),
-        (Ipv4Addr::BROADCAST, MAC),
-        (Ipv4Addr::new(224, 0, 0, 1), MAC),
+        (Ipv4Addr::UNSPECIFIED.into(), MAC),
+        (Ipv4Addr::BROADCAST.into(), MAC),
+        (Ipv4Addr::new(224, 0, 0, 1).into(), MAC),
+        (ip("::"), MAC),
+        (ip("::1"), MAC),
+        (ip("ff02::1"), MAC),
+        (ip("::ffff:10.0.0.11"), MAC),
     ];
     let macs = [
         (SERVER, zero),
@@ -359,11 +372,7 @@ fn a_retired_entry_comes_back_under_its_id_and_a_swept_one_is_freed() {
     run(&mut t, now, 14);
     now = now.after(seconds(14));
     assert_eq!((t.find(PORT, SERVER), t.find(PORT, OTHER)), (None, None));
-    assert_eq!(
-        t.find_or_create(PORT, Ipv4Addr::new(10, 0, 0, 13), now),
-        Err(Full),
-        "still taken"
-    );
+    assert_eq!(t.find_or_create(PORT, host4(13), now), Err(Full), "still taken");
     assert!(t.sweep_wanted());
     t.begin_sweep();
     assert!(!t.sweep_wanted());
@@ -374,7 +383,7 @@ fn a_retired_entry_comes_back_under_its_id_and_a_swept_one_is_freed() {
     assert!(!words.leaving(id));
     assert_eq!(t.retired_done(), 1);
     assert_eq!(t.find(PORT, SERVER), Some(id));
-    let new = t.find_or_create(PORT, Ipv4Addr::new(10, 0, 0, 13), now);
+    let new = t.find_or_create(PORT, host4(13), now);
     assert_eq!(new, Ok(other), "the freed id");
     assert_eq!(t.find(PORT, OTHER), None);
     assert_eq!(t.find_or_create(PORT, OTHER, now), Err(Full));
@@ -393,7 +402,8 @@ fn ids_of_nothing_hold_nothing() {
 fn a_tick_keeps_to_its_budget_and_goes_on_where_it_ended() {
     let mut t = table();
     for i in 0..100 {
-        t.find_or_create(PORT, Ipv4Addr::new(10, 0, 1, i), T0).unwrap();
+        t.find_or_create(PORT, Ipv4Addr::new(10, 0, 1, i).into(), T0)
+            .unwrap();
     }
     let mut asked = std::collections::HashSet::new();
     for _ in 0..10 {
@@ -483,9 +493,9 @@ fn how_a_sender_was_heard() {
     let arp = |operation| Arp {
         operation,
         sender_mac: MAC,
-        sender: SERVER,
+        sender: Ipv4Addr::new(10, 0, 0, 11),
         target_mac: MacAddr::default(),
-        target: OTHER,
+        target: Ipv4Addr::new(10, 0, 0, 12),
     };
     let means = |operation, for_us| Heard::new(PORT, &arp(operation), for_us).means;
     assert_eq!(means(Operation::Request, true), Means::Request);

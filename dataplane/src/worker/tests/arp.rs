@@ -243,7 +243,7 @@ fn a_changed_route_leads_known_connections_another_way() {
     let mut known = plan.neighbours.to_vec();
     known.push(crate::service::StaticNeighbour {
         port: WAN,
-        address: other,
+        address: other.into(),
         mac: ASKER,
     });
     plan.neighbours = known.into();
@@ -314,7 +314,7 @@ fn neighbours_are_listed() {
     let view = listing.entries.pop().unwrap();
     assert_eq!(
         (view.address, view.port, view.mac),
-        (server_ip(1), LAN, Some(server_mac(1)))
+        (server_ip(1).into(), LAN, Some(server_mac(1)))
     );
     assert_eq!(view.state, NeighbourState::Reachable);
     assert!(gateway.mailbox.spent.pop().is_some());

@@ -36,9 +36,9 @@ fn a_hundred_ports_are_a_hundred_connections() {
         );
     }
     let event = Event::LocalPortsExhausted {
-        virtual_address: VIP,
+        virtual_address: VIP.into(),
         virtual_port: 80,
-        server: server_ip(1),
+        server: server_ip(1).into(),
         server_port: SERVER_PORT,
     };
     assert_eq!(gateway.events(), [event], "one a second");

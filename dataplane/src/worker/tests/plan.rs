@@ -11,7 +11,7 @@ use dataplane::service::{
 };
 use dataplane::worker::Sizes;
 use dataplane::worker::shard::ShardMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 pub(crate) const WAN: PortId = PortId(0);
@@ -50,7 +50,7 @@ pub(crate) fn server_mac(number: u32) -> MacAddr {
 pub(crate) fn server(number: u32, mode: Mode) -> Server {
     Server {
         slot: number,
-        address: server_ip(number),
+        address: server_ip(number).into(),
         port: if mode == Mode::Fullnat { SERVER_PORT } else { 80 },
         weight: 1,
         mode,
@@ -83,7 +83,7 @@ impl Plan {
             any_mac: false,
             vlan: None,
             mtu: 1500,
-            addresses: vec![(own, 24)],
+            addresses: vec![(IpAddr::V4(own), 24)],
             check_partial: true,
         };
         let mut plan = Plan {
@@ -133,7 +133,7 @@ impl Plan {
         self.services.push(Some(Arc::new(Service {
             slot: slot as u32,
             key: ServiceKey {
-                address: *at.ip(),
+                address: IpAddr::V4(*at.ip()),
                 port: at.port(),
                 protocol,
             },
@@ -169,14 +169,19 @@ impl Plan {
     pub(crate) fn route_by(&mut self, via: Ipv4Addr) {
         let routes = [Route {
             to: Prefix::DEFAULT,
-            via,
+            via: via.into(),
+            port: None,
         }];
         self.routes = Arc::new(RouteTable::new(&self.connected(), &routes).unwrap());
     }
 
     /// The router and the servers are static neighbours.
     pub(crate) fn know_neighbours(&mut self) {
-        let known = |port, address, mac| StaticNeighbour { port, address, mac };
+        let known = |port, address: Ipv4Addr, mac| StaticNeighbour {
+            port,
+            address: address.into(),
+            mac,
+        };
         self.neighbours = (1..=8)
             .map(|number| known(LAN, server_ip(number), server_mac(number)))
             .chain([known(WAN, ROUTER, ROUTER_MAC)])
@@ -199,7 +204,7 @@ impl Plan {
         [(WAN, WAN_IP), (LAN, LAN_IP)]
             .map(|(port, own)| Connected {
                 port,
-                prefix: Prefix::around(own, 24),
+                prefix: Prefix::around(own.into(), 24),
             })
             .to_vec()
     }
@@ -217,8 +222,8 @@ impl Plan {
             .flatten()
             .flat_map(|service| &service.local_pools);
         let locals = pools.chain([&self.locals]).flat_map(|pool| &pool.addresses);
-        let locals: Vec<_> = locals.map(|&local| (LAN, local)).collect();
-        let own = [(WAN, WAN_IP), (LAN, LAN_IP)];
+        let locals: Vec<_> = locals.map(|&local| (LAN, local.into())).collect();
+        let own = [(WAN, WAN_IP.into()), (LAN, LAN_IP.into())];
         let vips: Vec<_> = vips.collect();
         let addresses = AddressTable::new(&own, &vips, &locals, &self.connected()).unwrap();
         if *self.addresses != addresses {

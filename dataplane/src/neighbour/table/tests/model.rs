@@ -4,13 +4,16 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 
+/// Half of them IPv4 hosts, half IPv6 ones.
 const HOSTS: u8 = 8;
 
 #[derive(Clone, Debug)]
 enum Op {
     /// A packet of record `.0`, whose next hop is host `.0 % HOSTS`.
     Send(u8),
+    /// Host `.0` is heard with MAC `.1`, or none for 0.
     Learn(u8, u8, Means),
     SetStatic(u8, u8),
     ClearStatic(u8),
@@ -22,10 +25,16 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let means = prop_oneof![Just(Means::Reply), Just(Means::Request), Just(Means::Overheard)];
+    let means = prop_oneof![
+        Just(Means::Reply),
+        Just(Means::Request),
+        Just(Means::Overheard),
+        (any::<bool>(), any::<bool>())
+            .prop_map(|(solicited, overrides)| Means::Advertisement { solicited, overrides }),
+    ];
     prop_oneof![
         8 => (0u8..32).prop_map(Op::Send),
-        4 => (0..HOSTS, 1u8..4, means).prop_map(|(h, m, means)| Op::Learn(h, m, means)),
+        4 => (0..HOSTS, 0u8..4, means).prop_map(|(h, m, means)| Op::Learn(h, m, means)),
         1 => (0..HOSTS, 1u8..4).prop_map(|(h, m)| Op::SetStatic(h, m)),
         2 => (0..HOSTS).prop_map(Op::ClearStatic),
         8 => (0u32..300, 1usize..6).prop_map(|(d, b)| Op::Tick(d, b)),
@@ -41,16 +50,31 @@ struct Model {
     records: [NeighbourId; 32],
     /// The record to be swept next, while a sweep is under way.
     sweep: Option<usize>,
-    macs: HashMap<Ipv4Addr, MacAddr>,
-    asked: HashMap<Ipv4Addr, Tick>,
+    macs: HashMap<IpAddr, MacAddr>,
+    asked: HashMap<IpAddr, Tick>,
     given: u32,
     ended: u32,
     /// The last packet released or dropped of each host: order is kept.
-    last: HashMap<Ipv4Addr, u32>,
+    last: HashMap<IpAddr, u32>,
 }
 
-fn host(n: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, 1 + n % HOSTS)
+fn host(n: u8) -> IpAddr {
+    let n = n % HOSTS;
+    if n < HOSTS / 2 {
+        host4(1 + n)
+    } else {
+        // The low half looks like the IPv4 hosts.
+        IpAddr::V6(Ipv6Addr::new(
+            0x2001,
+            0xdb8,
+            0,
+            0,
+            0,
+            0,
+            0x0a00,
+            u16::from(1 + n - HOSTS / 2),
+        ))
+    }
 }
 
 fn mac(n: u8) -> MacAddr {
@@ -58,7 +82,7 @@ fn mac(n: u8) -> MacAddr {
 }
 
 /// A packet's number tells its host, so that order can be checked host by host.
-fn host_of(packet: u32) -> Ipv4Addr {
+fn host_of(packet: u32) -> IpAddr {
     host((packet % u32::from(HOSTS)) as u8)
 }
 
@@ -134,20 +158,30 @@ impl Model {
     }
 
     fn learn(&mut self, heard: Heard) {
+        let before = self.table.find(PORT, heard.address);
+        let known = before.and_then(|id| self.table.resolved(id)).map(|(_, mac)| mac);
         let mut released = vec![];
         let learnt = self.table.learn(&heard, self.now, |packet, port, mac| {
-            assert_eq!((port, mac), (PORT, heard.mac));
+            assert_eq!((port, Some(mac)), (PORT, heard.mac));
             released.push(packet);
         });
         released.into_iter().for_each(|p| self.left(p));
-        if !matches!(learnt, Learnt::Nothing | Learnt::NoRoom) {
-            self.macs.insert(heard.address, heard.mac);
-            let id = self.table.find(PORT, heard.address).unwrap();
-            assert_eq!(self.table.resolved(id), Some((PORT, heard.mac)));
+        if let Learnt::Nothing | Learnt::NoRoom = learnt {
+            let after = before.and_then(|id| self.table.resolved(id)).map(|(_, mac)| mac);
+            assert_eq!(after, known, "nothing was learnt, and yet the MAC is another");
+            return;
         }
+        // RFC 4861 7.2.5: without the flag, another MAC teaches nothing.
+        if let (Means::Advertisement { overrides: false, .. }, Some(known)) = (heard.means, known) {
+            assert!(heard.mac.is_none_or(|mac| mac == known), "overridden");
+        }
+        let mac = heard.mac.or(known).unwrap();
+        self.macs.insert(heard.address, mac);
+        let id = self.table.find(PORT, heard.address).unwrap();
+        assert_eq!(self.table.resolved(id), Some((PORT, mac)));
     }
 
-    fn set_static(&mut self, address: Ipv4Addr, mac: MacAddr) {
+    fn set_static(&mut self, address: IpAddr, mac: MacAddr) {
         let mut released = vec![];
         if let Ok(id) = self
             .table
@@ -178,7 +212,12 @@ impl Model {
     fn apply(&mut self, op: Op) {
         match op {
             Op::Send(record) => self.send(record),
-            Op::Learn(h, m, means) => self.learn(heard(host(h), mac(m), means)),
+            Op::Learn(h, m, means) => self.learn(Heard {
+                port: PORT,
+                address: host(h),
+                mac: (m > 0).then_some(mac(m)),
+                means,
+            }),
             Op::SetStatic(h, m) => self.set_static(host(h), mac(m)),
             Op::ClearStatic(h) => drop(self.table.clear_static(PORT, host(h), self.now)),
             Op::Tick(ticks, budget) => {

@@ -1,0 +1,188 @@
+//! The snapshot itself, with what is derived from its services so that no packet has to search.
+
+use super::{
+    NoServer, NoService, PortSettings, Protocol, Service, ServiceKey, Settings, StaticNeighbour, VipPolicy,
+};
+use crate::flow::Mode;
+use crate::neighbour::{AddressTable, RouteTable};
+use crate::packet::PortId;
+use crate::worker::shard::ShardMap;
+use hashbrown::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Everything of the configuration that workers read.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Number of this snapshot; workers report it once they use it.
+    pub epoch: u64,
+    /// Settings that hold for all services.
+    pub settings: Settings,
+    /// Which worker owns which shard.
+    pub shards: ShardMap,
+    /// What each address of ours is; shared with the predecessor while unchanged.
+    pub addresses: Arc<AddressTable>,
+    /// Where packets go; shared with the predecessor while unchanged.
+    pub routes: Arc<RouteTable>,
+    /// Neighbours that are never asked for their MAC address; shared with the predecessor while unchanged.
+    pub neighbours: Arc<[StaticNeighbour]>,
+    /// The Ethernet ports.
+    pub ports: Arc<[PortSettings]>,
+    /// What single VIPs do otherwise than the settings say; shared with the predecessor while unchanged.
+    pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
+    services: Vec<Option<Arc<Service>>>,
+    by_key: HashMap<ServiceKey, u32>,
+    /// By server slot.
+    present: Vec<bool>,
+    has_nat: bool,
+    /// By a server's endpoint: the endpoint of its one-packet service.
+    replies: HashMap<(IpAddr, u16, Protocol), (IpAddr, u16)>,
+}
+
+/// The parts of a snapshot that are not derived from its services.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Which worker owns which shard.
+    pub shards: ShardMap,
+    /// What each address of ours is; shared with the predecessor while unchanged.
+    pub addresses: Arc<AddressTable>,
+    /// Where packets go.
+    pub routes: Arc<RouteTable>,
+    /// Neighbours that are never asked for their MAC address.
+    pub neighbours: Arc<[StaticNeighbour]>,
+    /// The Ethernet ports.
+    pub ports: Arc<[PortSettings]>,
+    /// What single VIPs do otherwise than the settings say.
+    pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
+}
+
+impl Snapshot {
+    /// Builds a snapshot from services at their slots.
+    #[must_use]
+    pub fn new(
+        epoch: u64,
+        settings: Settings,
+        network: Network,
+        services: Vec<Option<Arc<Service>>>,
+    ) -> Snapshot {
+        let mut by_key = HashMap::with_capacity(services.len());
+        let mut present = Vec::new();
+        let mut has_nat = false;
+        for service in services.iter().flatten() {
+            by_key.insert(service.key, service.slot);
+            for server in &service.servers {
+                let slot = server.slot as usize;
+                if present.len() <= slot {
+                    present.resize(slot + 1, false);
+                }
+                present[slot] = true;
+                has_nat |= server.mode == Mode::Nat;
+            }
+        }
+        let replies = replies(&services);
+        let Network {
+            shards,
+            addresses,
+            routes,
+            neighbours,
+            ports,
+            vips,
+        } = network;
+        Snapshot {
+            epoch,
+            settings,
+            shards,
+            addresses,
+            routes,
+            neighbours,
+            ports,
+            vips,
+            services,
+            by_key,
+            present,
+            has_nat,
+            replies,
+        }
+    }
+
+    /// The service in that slot.
+    #[must_use]
+    pub fn service(&self, slot: u32) -> Option<&Arc<Service>> {
+        self.services.get(slot as usize)?.as_ref()
+    }
+
+    /// How many service slots the snapshot spans.
+    #[must_use]
+    pub fn service_slots(&self) -> usize {
+        self.services.len()
+    }
+
+    /// The service that is addressed by `key`.
+    #[must_use]
+    pub fn find(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
+        self.service(*self.by_key.get(key)?)
+    }
+
+    /// Whether the server in that slot is still configured.
+    #[must_use]
+    pub fn server_present(&self, slot: u32) -> bool {
+        self.present.get(slot as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether any server is reached by NAT: only then can a packet to a stranger be a server's reply.
+    #[must_use]
+    pub fn has_nat(&self) -> bool {
+        self.has_nat
+    }
+
+    /// The VIP and port (host order) that a NAT server answers for from this endpoint (port in host order) without a
+    /// connection: those of a one-packet service whose replies are translated.
+    #[must_use]
+    pub fn reply_to(&self, server: IpAddr, port: u16, protocol: Protocol) -> Option<(IpAddr, u16)> {
+        self.replies.get(&(server, port, protocol)).copied()
+    }
+
+    /// What happens to packets for a port of `vip` without a service, and for a service of it without a usable
+    /// server.
+    #[must_use]
+    pub fn vip_policy(&self, vip: IpAddr) -> (NoService, NoServer) {
+        let own = self.vips.get(&vip).copied().unwrap_or_default();
+        (
+            own.no_service.unwrap_or(self.settings.no_service),
+            own.no_server.unwrap_or(self.settings.no_server),
+        )
+    }
+
+    /// Whether ARP requests or neighbour solicitations for `address` are answered on `port`: it is that port's to
+    /// answer for, or the port's link-local address.
+    #[must_use]
+    pub fn answers_for(&self, port: PortId, address: IpAddr) -> bool {
+        self.addresses.owner(address) == Some(port) || self.is_link_local_of(port, address)
+    }
+
+    fn is_link_local_of(&self, port: PortId, address: IpAddr) -> bool {
+        let settings = self.ports.get(usize::from(port.0));
+        matches!((settings, address), (Some(settings), IpAddr::V6(address)) if settings.has_link_local(address))
+    }
+}
+
+/// Whose replies are translated back although no connection remains. A server of several such services answers for
+/// the first in the order of keys: nothing in its reply tells which was asked.
+fn replies(services: &[Option<Arc<Service>>]) -> HashMap<(IpAddr, u16, Protocol), (IpAddr, u16)> {
+    let translated = |service: &&Arc<Service>| service.one_packet && service.translate_replies;
+    let mut sorted: Vec<&Arc<Service>> = services.iter().flatten().filter(translated).collect();
+    sorted.sort_unstable_by_key(|service| service.key);
+    let mut replies = HashMap::new();
+    for service in sorted {
+        let ServiceKey {
+            address,
+            port,
+            protocol,
+        } = service.key;
+        for server in service.servers.iter().filter(|server| server.mode == Mode::Nat) {
+            let end = (server.address, server.port, protocol);
+            replies.entry(end).or_insert((address, port));
+        }
+    }
+    replies
+}
