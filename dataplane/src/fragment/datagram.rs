@@ -1,11 +1,11 @@
 //! One datagram that is being put together: the buffer, and what is known of it so far. Each piece is copied to its
 //! place at once, the header of the first one right before the payload.
 
+use super::L3;
 use super::piece::Piece;
 use super::runs::{Fit, Runs};
-use super::{HEADER6_LEN, L3, put_word};
 use crate::drops::DropReason;
-use crate::packet::{Packet, ipv4};
+use crate::packet::{Packet, ipv4, ipv6};
 use crate::time::Tick;
 use crate::worker::LARGE;
 
@@ -154,18 +154,16 @@ impl<P: Packet> Datagram<P> {
         }
         let packet = &mut self.packet.bytes_mut()[L3..];
         if is_v6 {
-            put_word(packet, 4, (packet.len() - HEADER6_LEN) as u16);
+            ipv6::set_payload_len(packet, (packet.len() - ipv6::HEADER_LEN) as u16);
             if congested {
                 packet[1] |= 3 << 4;
             }
         } else {
-            put_word(packet, 2, packet.len() as u16);
-            // No offset, nothing follows, and "don't fragment" is gone: fragments are no use to path MTU discovery.
-            put_word(packet, 6, 0);
             if congested {
                 packet[1] |= 3;
             }
-            ipv4::fill_checksum(packet);
+            // "Don't fragment" goes: fragments are no use to path MTU discovery.
+            ipv4::set_fragment(packet, packet.len() as u16, 0, false);
         }
         Ok(self.packet)
     }

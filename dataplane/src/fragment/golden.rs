@@ -1,8 +1,10 @@
 //! Recordings of what the kernel did to fragments: the same bytes, the same cuts.
 
-use super::samples::{PORT, headers, packet};
-use super::{Added, Reassembly, limit4, limit6, split4, split6, unfragmentable_len};
-use crate::packet::{Packet, TestPacket, ethernet, ipv4};
+use super::samples::{PORT, packet};
+use super::{Added, Reassembly, limit4, limit6, split4, split6};
+use crate::packet::{
+    AddressDigest, Headers, Kind, MacAddr, Packet, PortRules, TestPacket, ethernet, ipv4, parse,
+};
 use crate::time::Tick;
 use serde_json::Value;
 
@@ -32,7 +34,10 @@ fn frame(hex: &Value) -> Vec<u8> {
     let digits = hex.as_str().unwrap().as_bytes();
     let digit = |byte: u8| (byte as char).to_digit(16).unwrap() as u8;
     let packet = digits.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1]));
-    let mut frame: Vec<u8> = std::iter::repeat_n(2, 12).chain([0, 0]).chain(packet).collect();
+    let mut frame: Vec<u8> = std::iter::repeat_n(0x22, 12)
+        .chain([0, 0])
+        .chain(packet)
+        .collect();
     let ethertype = if frame[14] >> 4 == 6 {
         0x86dd
     } else {
@@ -55,11 +60,24 @@ fn sent(event: &Value) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// What the parser says of a frame: fragments, and what is put together, are all good packets.
+fn parsed(frame: &TestPacket) -> Headers {
+    let rules = PortRules {
+        mac: MacAddr([0x22; 6]),
+        any_mac: true,
+        check_partial: true,
+        digest: AddressDigest::from_seed(1),
+    };
+    parse(frame, &rules).unwrap()
+}
+
 fn put_together(frames: &[Vec<u8>]) -> Option<Whole> {
     let mut reassembly = Reassembly::<TestPacket>::new(4, 1);
     let mut whole = None;
     for frame in frames {
-        let added = reassembly.add(&packet(frame), &headers(frame), PORT, Tick(0), 3000, || {
+        let fragment = packet(frame);
+        let headers = parsed(&fragment);
+        let added = reassembly.add(&fragment, &headers, PORT, Tick(0), 3000, || {
             Some(TestPacket::large())
         });
         if let Added::Whole {
@@ -69,6 +87,9 @@ fn put_together(frames: &[Vec<u8>]) -> Option<Whole> {
             ..
         } = added
         {
+            let headers = parsed(&packet);
+            assert!(matches!(headers.kind, Kind::Flow | Kind::Flow6));
+            assert_eq!(usize::from(headers.end), packet.bytes().len());
             whole = Some(Whole {
                 packet,
                 largest,
@@ -86,14 +107,7 @@ fn cut(whole: &Whole, identification: u32) -> Vec<Vec<u8>> {
     let bytes = whole.packet.bytes();
     let result = if bytes[14] >> 4 == 6 {
         let limit = limit6(MTU, whole.largest);
-        split6(
-            &whole.packet,
-            unfragmentable_len(bytes),
-            identification,
-            limit,
-            buffer,
-            push,
-        )
+        split6(&whole.packet, identification, limit, buffer, push)
     } else {
         split4(&whole.packet, limit4(MTU, whole.largest), buffer, push)
     };

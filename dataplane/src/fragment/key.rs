@@ -1,12 +1,7 @@
 //! What the fragments of one datagram have in common.
 
-use super::{FRAGMENT_HEADER_LEN, L3, word};
-use crate::packet::{AddressDigest, Headers, Kind, PortId};
-
-const SOURCE4: usize = L3 + 12;
-const IDENTIFICATION4: usize = L3 + 4;
-const PROTOCOL4: usize = L3 + 9;
-const SOURCE6: usize = L3 + 8;
+use super::L3;
+use crate::packet::{AddressDigest, Headers, Kind, PortId, ipv4, ipv6};
 
 /// The name of a datagram that arrives in fragments. Fragments with equal keys belong together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,26 +20,27 @@ impl DatagramKey {
     /// Ethernet header.
     #[must_use]
     pub fn of(frame: &[u8], headers: &Headers, port: PortId) -> Option<DatagramKey> {
-        let mut addresses = [0; 32];
+        let packet = frame.get(L3..)?;
         match headers.kind {
             Kind::Fragment => {
-                addresses[..8].copy_from_slice(frame.get(SOURCE4..SOURCE4 + 8)?);
+                let header = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
+                let mut addresses = [0; 32];
+                addresses[..8].copy_from_slice(&header[12..20]);
                 Some(DatagramKey {
                     addresses,
-                    identification: u32::from(word(frame, IDENTIFICATION4)),
-                    protocol: *frame.get(PROTOCOL4)?,
+                    identification: u32::from(ipv4::identification(header)),
+                    protocol: ipv4::protocol(header),
                     is_v6: false,
                     port,
                 })
             }
             Kind::Fragment6 => {
-                addresses.copy_from_slice(frame.get(SOURCE6..SOURCE6 + 32)?);
-                let l4 = usize::from(headers.l4);
-                let header = frame.get(l4..)?.first_chunk::<FRAGMENT_HEADER_LEN>()?;
-                let [_, _, _, _, a, b, c, d] = *header;
+                let header = frame
+                    .get(usize::from(headers.l4)..)?
+                    .first_chunk::<{ ipv6::FRAGMENT_LEN }>()?;
                 Some(DatagramKey {
-                    addresses,
-                    identification: u32::from_be_bytes([a, b, c, d]),
+                    addresses: ipv6::addresses(packet.first_chunk::<{ ipv6::HEADER_LEN }>()?),
+                    identification: ipv6::Fragment::read(header).identification,
                     protocol: 0,
                     is_v6: true,
                     port,
@@ -82,5 +78,63 @@ impl DatagramKey {
         rest[12] = self.protocol;
         rest[13] = u8::from(self.is_v6);
         digest.of(&rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fragment::samples::{PORT, Sample, headers, pattern};
+    use std::collections::HashSet;
+
+    fn key(frame: &[u8], port: PortId) -> DatagramKey {
+        DatagramKey::of(frame, &headers(frame), port).unwrap()
+    }
+
+    /// All fragments of a datagram are put together by the same worker, which must not depend on where in the
+    /// datagram they are. In IPv6 the next header may differ, and extension headers may stand before.
+    #[test]
+    fn fragments_of_a_datagram_have_one_key_and_one_hash() {
+        let digest = AddressDigest::from_seed(1);
+        for sample in [
+            Sample::v4(7, &[7, 3, 4, 0], pattern(64)),
+            Sample::v6(7, 2, pattern(64)),
+        ] {
+            let first = key(&sample.piece(0, 32), PORT);
+            let mut last = sample.piece(32, 64);
+            if sample.is_v6 {
+                let at = last.len() - 40;
+                last[at] = 6;
+            }
+            assert_eq!((first, first.identification()), (key(&last, PORT), 7));
+            let elsewhere = key(&last, PortId(9));
+            assert_ne!(first, elsewhere);
+            assert_eq!(first.hash(&digest), elsewhere.hash(&digest));
+            assert_ne!(first.hash(&digest), first.hash(&AddressDigest::from_seed(2)));
+        }
+    }
+
+    #[test]
+    fn datagrams_are_spread() {
+        let digest = AddressDigest::from_seed(1);
+        let mut low = HashSet::new();
+        for id in 0..1000 {
+            for sample in [
+                Sample::v4(id, &[], pattern(16)),
+                Sample::v6(id.into(), 0, pattern(16)),
+            ] {
+                low.insert(key(&sample.piece(0, 8), PORT).hash(&digest) as u16);
+            }
+        }
+        // By chance, 2,000 of 65,536 values meet about 30 times.
+        assert!(low.len() > 1900, "{}", low.len());
+    }
+
+    #[test]
+    fn what_is_no_fragment_has_no_key() {
+        let frame = Sample::v4(7, &[], pattern(64)).whole();
+        assert_eq!(DatagramKey::of(&frame, &Headers::NONE, PORT), None);
+        let short = headers(&frame);
+        assert_eq!(DatagramKey::of(&frame[..33], &short, PORT), None);
     }
 }

@@ -1,17 +1,10 @@
 //! One received fragment, read: which bytes of which datagram it holds. The parser has validated its headers; what
 //! only matters for putting pieces together is checked here. Changes nothing.
 
+use super::L3;
 use super::key::DatagramKey;
-use super::{FRAGMENT_HEADER, FRAGMENT_HEADER_LEN, HEADER6_LEN, L3, chain, word};
 use crate::drops::DropReason;
-use crate::packet::{Headers, PortId, ipv4};
-
-const FLAGS4: usize = L3 + 6;
-const MORE4: u16 = 0x2000;
-const OFFSET4: u16 = 0x1fff;
-const MORE6: u16 = 0x0001;
-/// The offset of IPv6 stands in the upper 13 bits, so that the word without its flags is the offset in bytes.
-const OFFSET6: u16 = 0xfff8;
+use crate::packet::{Headers, PortId, ipv4, ipv6};
 
 /// A fragment, read.
 #[derive(Clone, Copy, Debug)]
@@ -54,46 +47,46 @@ impl<'a> Piece<'a> {
     fn locate(frame: &'a [u8], headers: &Headers, port: PortId) -> Option<Piece<'a>> {
         let key = DatagramKey::of(frame, headers, port)?;
         let (l4, end) = (usize::from(headers.l4), usize::from(headers.end));
-        let least = L3
-            + if key.is_v6() {
-                HEADER6_LEN
-            } else {
-                ipv4::HEADER_LEN
-            };
-        let header = frame.get(..l4).filter(|header| header.len() >= least)?;
-        let packet_len = u16::try_from(end.checked_sub(L3)?).ok()?;
+        let least = if key.is_v6() {
+            ipv6::HEADER_LEN
+        } else {
+            ipv4::HEADER_LEN
+        };
+        let header = frame.get(..l4).filter(|header| header.len() >= L3 + least)?;
+        let packet = frame.get(L3..end)?;
+        let packet_len = u16::try_from(packet.len()).ok()?;
         if !key.is_v6() {
-            let flags = word(header, FLAGS4);
             return Some(Piece {
                 key,
                 header,
                 data: frame.get(l4..end)?,
-                start: usize::from(flags & OFFSET4) * 8,
-                more: flags & MORE4 != 0,
-                ecn: header.get(L3 + 1)? & 3,
+                start: usize::from(ipv4::fragment_offset(packet)),
+                more: ipv4::more_fragments(packet),
+                ecn: ipv4::tos(packet) & 3,
                 packet_len,
                 mend: None,
             });
         }
-        let flags = word(frame, l4 + 2);
-        let start = usize::from(flags & OFFSET6);
-        let mend = if start == 0 {
-            let field = chain::field_of(header, l4)?;
-            if header.get(field) != Some(&FRAGMENT_HEADER) {
+        let (fragment, data) = frame
+            .get(l4..end)?
+            .split_first_chunk::<{ ipv6::FRAGMENT_LEN }>()?;
+        let fragment = ipv6::Fragment::read(fragment);
+        let mend = if fragment.offset == 0 {
+            let chain = ipv6::walk(packet).ok()?;
+            if (chain.protocol, L3 + chain.at) != (ipv6::FRAGMENT, l4) {
                 return None;
             }
-            Some((field, *frame.get(l4)?))
+            Some((L3 + chain.named_at, fragment.next_header))
         } else {
             None
         };
         Some(Piece {
             key,
             header,
-            data: frame.get(l4 + FRAGMENT_HEADER_LEN..end)?,
-            start,
-            more: flags & MORE6 != 0,
-            // The traffic class lies across two bytes.
-            ecn: header.get(L3 + 1)? >> 4 & 3,
+            data,
+            start: usize::from(fragment.offset),
+            more: fragment.more,
+            ecn: ipv6::traffic_class(packet) & 3,
             packet_len,
             mend,
         })

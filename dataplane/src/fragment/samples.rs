@@ -1,7 +1,6 @@
 //! Datagrams for tests, cut by a rule of their own that knows nothing of how the gateway cuts.
 
-use super::{FRAGMENT_HEADER, word};
-use crate::packet::{Headers, Kind, Packet, PortId, TestPacket, ipv4};
+use crate::packet::{Headers, Kind, Packet, PortId, TestPacket, ipv4, ipv6};
 use proptest::prelude::*;
 
 pub(super) const PORT: PortId = PortId(3);
@@ -49,7 +48,7 @@ impl Sample {
         head.extend_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         head.extend_from_slice(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
         for i in 0..extensions {
-            head.extend_from_slice(&[number(i + 1), 0, 1, 4, 0, 0, 0, 0]);
+            head.extend_from_slice(&[number(i + 1), 0, 1, 0, 0, 0, 0, 0]);
         }
         Sample {
             head,
@@ -77,7 +76,7 @@ impl Sample {
         if self.is_v6 {
             // The last header of the chain begins 8 bytes before the end, if there are any.
             let field = if frame.len() > 54 { frame.len() - 8 } else { 20 };
-            let next = std::mem::replace(&mut frame[field], FRAGMENT_HEADER);
+            let next = std::mem::replace(&mut frame[field], ipv6::FRAGMENT);
             frame.extend_from_slice(&[next, 0]);
             frame.extend_from_slice(&(start as u16 | u16::from(more)).to_be_bytes());
             frame.extend_from_slice(&self.identification.to_be_bytes());
@@ -123,21 +122,21 @@ pub(super) fn headers(frame: &[u8]) -> Headers {
             kind: Kind::Fragment,
             l3: 14,
             l4: 14 + u16::from(frame[14] & 15) * 4,
-            end: 14 + word(frame, 16),
+            end: 14 + ipv4::total_len(&frame[14..]) as u16,
             protocol: 17,
             ..Headers::NONE
         };
     }
     let (mut number, mut at) = (frame[20], 54);
-    while number != FRAGMENT_HEADER {
+    while number != ipv6::FRAGMENT {
         number = frame[at];
-        at += 8;
+        at += 8 * (usize::from(frame[at + 1]) + 1);
     }
     Headers {
         kind: Kind::Fragment6,
         l3: 14,
         l4: at as u16,
-        end: 54 + word(frame, 18),
+        end: 14 + ipv6::total_len(&frame[14..]) as u16,
         ..Headers::NONE
     }
 }

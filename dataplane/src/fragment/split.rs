@@ -7,15 +7,10 @@
 #[cfg(test)]
 mod tests;
 
-use super::{FRAGMENT_HEADER, FRAGMENT_HEADER_LEN, HEADER6_LEN, L3, chain, put_word, word};
+use super::{L3, chain};
 use crate::drops::DropReason;
-use crate::packet::{Packet, ipv4};
-
-const MORE4: u16 = 0x2000;
-const OFFSET4: u16 = 0x1fff;
-const MORE6: u16 = 0x0001;
-/// The MTU that every IPv6 link has (RFC 8200 5).
-const LEAST_MTU6: u16 = 1280;
+use crate::packet::ipv6::Chain;
+use crate::packet::{Packet, ipv4, ipv6};
 
 /// The limit for [`split4`]: the MTU, and not more than the longest of the fragments that came in (0 = it came whole),
 /// so that a path that its sender knows to be narrow is not taken for wider.
@@ -34,7 +29,7 @@ pub fn limit4(mtu: u16, largest_fragment: u16) -> u16 {
 pub fn limit6(mtu: u16, largest_fragment: u16) -> u16 {
     match largest_fragment {
         0 => mtu,
-        largest => mtu.min(largest.max(LEAST_MTU6)),
+        largest => mtu.min(largest.max(ipv6::LEAST_MTU as u16)),
     }
 }
 
@@ -53,81 +48,105 @@ pub fn split4<P: Packet>(
     mut out: impl FnMut(P),
 ) -> Result<usize, DropReason> {
     let frame = packet.bytes();
-    let l4 = L3 + usize::from(frame.get(L3).unwrap_or(&0) & 15) * 4;
-    let end = L3 + usize::from(word(frame, L3 + 2));
-    if l4 < L3 + ipv4::HEADER_LEN || end < l4 || end > frame.len() {
+    let Some((header, data)) = parts4(frame) else {
         return Err(DropReason::BadIpHeader);
-    }
-    if end - L3 <= usize::from(limit) {
-        out(copy([&frame[..end], &[], &[]], &mut allocate, |_| {})?);
+    };
+    if header.len() + data.len() - L3 <= usize::from(limit) {
+        out(copy([header, data, &[]], &mut allocate, |_| {})?);
         return Ok(1);
     }
-    let (header, data) = (&frame[..l4], &frame[l4..end]);
-    let flags = word(frame, L3 + 6);
-    let cuts = Cuts::new(data.len(), usize::from(limit).saturating_sub(l4 - L3))?;
+    let (first, more_follow) = (
+        ipv4::fragment_offset(&frame[L3..]),
+        ipv4::more_fragments(&frame[L3..]),
+    );
+    let cuts = Cuts::new(data.len(), usize::from(limit).saturating_sub(header.len() - L3))?;
     let mut count = 0;
     for (start, end) in cuts {
-        let more = end < data.len() || flags & MORE4 != 0;
-        // A packet is shorter than 65,536 bytes, so that its last offset fits into 13 bits.
-        let offset = (flags & OFFSET4) + (start / 8) as u16;
-        out(copy([header, &[], &data[start..end]], &mut allocate, |frame| {
+        let more = end < data.len() || more_follow;
+        out(copy([header, &data[start..end], &[]], &mut allocate, |frame| {
             let packet = &mut frame[L3..];
-            put_word(packet, 2, packet.len() as u16);
-            put_word(packet, 6, offset | if more { MORE4 } else { 0 });
             if start > 0 {
-                blank_options(&mut packet[ipv4::HEADER_LEN..l4 - L3]);
+                blank_options(&mut packet[ipv4::HEADER_LEN..header.len() - L3]);
             }
-            ipv4::fill_checksum(packet);
+            // A datagram is shorter than 65,536 bytes.
+            ipv4::set_fragment(
+                packet,
+                packet.len() as u16,
+                first.saturating_add(start as u16),
+                more,
+            );
         })?);
         count += 1;
     }
     Ok(count)
 }
 
-/// Cuts an IPv6 packet that is no fragment, as [`split4`] does. Its first `unfragmentable_len` bytes, which
-/// [`unfragmentable_len`](super::unfragmentable_len) finds, are repeated in each fragment; `identification` is in
-/// host order.
+/// Cuts an IPv6 packet that is no fragment, as [`split4`] does. `identification` is in host order; it should not come
+/// again for the same addresses while older fragments may be under way.
 ///
 /// # Errors
 /// As [`split4`].
 pub fn split6<P: Packet>(
     packet: &P,
-    unfragmentable_len: usize,
     identification: u32,
     limit: u16,
     mut allocate: impl FnMut() -> Option<P>,
     mut out: impl FnMut(P),
 ) -> Result<usize, DropReason> {
     let frame = packet.bytes();
-    let end = L3 + HEADER6_LEN + usize::from(word(frame, L3 + 4));
-    let l4 = L3 + unfragmentable_len;
-    let field = chain::field_of(frame, l4).ok_or(DropReason::BadIpHeader)?;
-    if end < l4 || end > frame.len() {
+    let Some((header, data, chain)) = parts6(frame) else {
         return Err(DropReason::BadIpHeader);
-    }
-    if end - L3 <= usize::from(limit) {
-        out(copy([&frame[..end], &[], &[]], &mut allocate, |_| {})?);
+    };
+    if header.len() + data.len() - L3 <= usize::from(limit) {
+        out(copy([header, data, &[]], &mut allocate, |_| {})?);
         return Ok(1);
     }
-    let (header, data) = (&frame[..l4], &frame[l4..end]);
-    let room = usize::from(limit).saturating_sub(unfragmentable_len + FRAGMENT_HEADER_LEN);
-    let [a, b, c, d] = identification.to_be_bytes();
+    let room = usize::from(limit).saturating_sub(chain.at + ipv6::FRAGMENT_LEN);
     let mut count = 0;
     for (start, end) in Cuts::new(data.len(), room)? {
-        // A multiple of 8, so that the flags below it are free.
-        let [high, low] = (start as u16 | if end < data.len() { MORE6 } else { 0 }).to_be_bytes();
-        let fragment_header = [frame[field], 0, high, low, a, b, c, d];
+        let mut fragment = [0; ipv6::FRAGMENT_LEN];
+        ipv6::Fragment {
+            next_header: chain.protocol,
+            offset: start as u16,
+            more: end < data.len(),
+            identification,
+        }
+        .write(&mut fragment);
         out(copy(
-            [header, &fragment_header, &data[start..end]],
+            [header, &fragment, &data[start..end]],
             &mut allocate,
             |frame| {
-                put_word(frame, L3 + 4, (frame.len() - L3 - HEADER6_LEN) as u16);
-                frame[field] = FRAGMENT_HEADER;
+                let packet = &mut frame[L3..];
+                packet[chain.named_at] = ipv6::FRAGMENT;
+                ipv6::set_payload_len(packet, (packet.len() - ipv6::HEADER_LEN) as u16);
             },
         )?);
         count += 1;
     }
     Ok(count)
+}
+
+/// The headers of a frame with an IPv4 packet, and what the packet carries; nothing of the link's padding.
+fn parts4(frame: &[u8]) -> Option<(&[u8], &[u8])> {
+    let packet = frame.get(L3..)?;
+    let header = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
+    let header_len = ipv4::header_len(header);
+    let total_len = ipv4::total_len(header);
+    let fits = (ipv4::HEADER_LEN..=total_len).contains(&header_len);
+    frame
+        .get(..L3 + total_len)
+        .filter(|_| fits)?
+        .split_at_checked(L3 + header_len)
+}
+
+/// The headers of a frame with an IPv6 packet that are in every fragment, what is cut, and where the line between
+/// them is.
+fn parts6(frame: &[u8]) -> Option<(&[u8], &[u8], Chain)> {
+    let header = frame.get(L3..)?.first_chunk::<{ ipv6::HEADER_LEN }>()?;
+    let frame = frame.get(..L3 + ipv6::total_len(header))?;
+    let chain = chain::repeated(&frame[L3..]);
+    let (header, data) = frame.split_at_checked(L3 + chain.at)?;
+    Some((header, data, chain))
 }
 
 /// Where a payload is cut: ranges of it, in order.

@@ -44,7 +44,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
                 Ok(Way { neighbour, limit: 0 }) => self.resolve(neighbour, packet),
-                Ok(way) => self.leave_in_fragments(way, packet, burst.identifications[at]),
+                Ok(way) => self.leave_in_fragments(way, packet, headers, burst.identifications[at]),
                 Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
         }

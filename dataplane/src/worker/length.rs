@@ -103,10 +103,24 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(limit)
     }
 
-    /// Sends a packet in fragments. `identification` is what IPv6 fragments carry.
+    /// Sends a packet in fragments. `headers` are those that it came with, `identification` is that of the IPv6
+    /// fragments that it was put together from, if it was.
     #[cold]
     #[inline(never)]
-    pub(super) fn leave_in_fragments(&mut self, way: Way, packet: I::Packet, identification: u32) {
+    pub(super) fn leave_in_fragments(
+        &mut self,
+        way: Way,
+        packet: I::Packet,
+        headers: &Headers,
+        identification: u32,
+    ) {
+        // Fragments of a tunnel packet are between other ends than those of the packet in it.
+        let kept = headers.largest_fragment != 0 && headers.kind != Kind::Flow && headers.kind != Kind::Icmp;
+        let identification = if kept {
+            identification
+        } else {
+            self.next_identification()
+        };
         let mut pieces = ArrayVec::<I::Packet, FRAGMENTS>::new();
         let io = &mut self.io;
         let mut lost = 0u64;
@@ -116,10 +130,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
         };
         let cut = match ethernet::ethertype(packet.bytes()) {
-            ethernet::IPV6 => {
-                let head = fragment::unfragmentable_len(packet.bytes());
-                fragment::split6(&packet, head, identification, way.limit, || io.allocate(), keep)
-            }
+            ethernet::IPV6 => fragment::split6(&packet, identification, way.limit, || io.allocate(), keep),
             _ => fragment::split4(&packet, way.limit, || io.allocate(), keep),
         };
         match cut {

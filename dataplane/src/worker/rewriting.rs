@@ -79,11 +79,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Some(prefix) => tun::spread_source(prefix, hash),
             None => state.source.ok_or(DropReason::NoTunnelSource)?,
         };
-        self.identification = self.identification.wrapping_add(1);
+        let identification = self.next_identification() as u16;
+        let settings = &self.snapshot.settings;
+        let state = &self.servers[server as usize];
         let outer = tun::Outer {
             source,
             destination,
-            identification: self.identification as u16,
+            identification,
             source_port: tun::gue_source_port(hash),
             keep_df: settings.pmtu_disc,
         };
@@ -92,6 +94,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         } else {
             Err(DropReason::NoHeadroom.into())
         }
+    }
+
+    /// A new identification for a packet of our own that may be fragmented.
+    pub(super) fn next_identification(&mut self) -> u32 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
     }
 
     /// Lowers the MSS that a SYN announces, where its service wants that.

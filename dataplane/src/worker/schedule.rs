@@ -173,5 +173,6 @@ fn opens_tcp(flags: u8, sloppy: bool) -> bool {
 
 /// Whether an SCTP packet may open an association: one with an INIT chunk; with `sloppy`, any but an ABORT.
 fn opens_sctp(event: u8, sloppy: bool) -> bool {
-    event == sctp::Event::Init as u8 || (sloppy && event != sctp::Event::Abort as u8)
+    event == sctp::Event::Init as u8
+        || (sloppy && event != sctp::Event::Abort as u8 && event != sctp::Event::None as u8)
 }

@@ -1,12 +1,10 @@
-//! Datagrams cut by a naive rule, in any order and state of health.
+//! Datagrams cut by a naive rule: one thing wrong, or special, at a time.
+
+mod properties;
 
 use super::*;
-use crate::fragment::samples::{PORT, Sample, finished, headers, packet, pattern, samples};
-use crate::fragment::{FRAGMENT_HEADER, word};
-use crate::packet::{Kind, TestPacket};
-use proptest::prelude::*;
-use proptest::sample::Index;
-use std::rc::Rc;
+use crate::fragment::samples::{PORT, Sample, finished, headers, packet, pattern};
+use crate::packet::TestPacket;
 
 const TIMEOUT: u32 = 3000;
 
@@ -76,7 +74,7 @@ fn the_fragment_header_goes_and_the_chain_is_mended() {
             assert_eq!(packet.bytes(), sample.whole());
             assert_eq!(
                 packet.bytes()[14 + 40..14 + 56],
-                [43, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0]
+                [43, 0, 1, 0, 0, 0, 0, 0, 17, 0, 1, 0, 0, 0, 0, 0]
             );
             assert_eq!((largest, identification), (40 + 16 + 8 + 504, 0x1234_5678));
         }
@@ -267,37 +265,37 @@ fn too_many_gaps_end_the_datagram() {
     );
 }
 
+/// A first fragment behind one routing header of `len` bytes.
+fn behind_a_routing_header(len: usize) -> Vec<u8> {
+    let mut frame = Sample::v6(1, 0, vec![]).head;
+    frame[20] = 43;
+    frame.extend_from_slice(&[44, (len / 8 - 1) as u8]);
+    frame.resize(54 + len, 0);
+    frame.extend_from_slice(&[17, 0, 0, 1, 0, 0, 0, 1]);
+    frame.extend_from_slice(&pattern(8));
+    finished(frame, true)
+}
+
 #[test]
 fn headers_too_long_to_keep_are_refused() {
-    let fits = Sample::v6(1, 17, pattern(16));
-    assert_eq!(fits.head.len(), 190);
-    let longer = Sample::v6(1, 18, pattern(16));
     let mut reassembly = reassembly();
-    // More than the parser walks, so that nothing finds the fragment header either.
+    let (fits, longer) = (behind_a_routing_header(136), behind_a_routing_header(144));
     assert_eq!(
-        add(&mut reassembly, &longer.piece(0, 8)),
-        lost(1, DropReason::BadIpHeader)
+        add(&mut reassembly, &longer),
+        lost(1, DropReason::FragmentTooLong)
     );
-    let mut routed = Sample::v6(1, 1, pattern(16));
-    // One routing header of 144 bytes.
-    routed.head[20] = 43;
-    routed.head.truncate(54);
-    routed.head.extend_from_slice(&[17, 17]);
-    routed.head.resize(54 + 144, 0);
-    let mut first = routed.piece(0, 8);
-    // The sample mends the last 8 bytes; here the header's first byte is the field.
-    first[54] = FRAGMENT_HEADER;
-    let headers = Headers {
-        kind: Kind::Fragment6,
-        l3: 14,
-        l4: 54 + 144,
-        end: first.len() as u16,
-        ..Headers::NONE
-    };
-    let added = reassembly.add(&packet(&first), &headers, PORT, Tick(0), TIMEOUT, || {
-        Some(TestPacket::large())
-    });
-    assert_eq!(added, lost(1, DropReason::FragmentTooLong));
+    assert_eq!(add(&mut reassembly, &fits), HELD);
+    let last = Sample::v6(1, 0, pattern(16)).piece(8, 16);
+    let mut expected = fits[..14 + 40 + 136].to_vec();
+    expected[54] = 17;
+    expected.extend_from_slice(&pattern(16));
+    assert_eq!(whole_of(add(&mut reassembly, &last)), finished(expected, true));
+    // The other way round, the last fragment is lost with it.
+    assert_eq!(add(&mut reassembly, &last), HELD);
+    assert_eq!(
+        add(&mut reassembly, &longer),
+        lost(2, DropReason::FragmentTooLong)
+    );
 }
 
 #[test]
@@ -373,187 +371,4 @@ fn what_is_not_completed_times_out() {
     assert_eq!(expired(TIMEOUT + 20, 1), (vec![1], 0));
     // A fragment that comes too late starts anew.
     assert_eq!(add_at(&mut reassembly, &sample(1).piece(16, 32), TIMEOUT), HELD);
-}
-
-/// A packet that tells how many of its kind there are.
-struct Counted {
-    inner: TestPacket,
-    _alive: Rc<()>,
-}
-
-impl Packet for Counted {
-    fn bytes(&self) -> &[u8] {
-        self.inner.bytes()
-    }
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        self.inner.bytes_mut()
-    }
-    fn prepend(&mut self, len: usize) -> bool {
-        self.inner.prepend(len)
-    }
-    fn trim_front(&mut self, len: usize) -> bool {
-        self.inner.trim_front(len)
-    }
-    fn resize(&mut self, len: usize) -> bool {
-        self.inner.resize(len)
-    }
-}
-
-/// Up to 6 bytes of random choice for a fragment of one of a few datagrams.
-fn garbled() -> impl Strategy<Value = Vec<u8>> {
-    let pieces = (
-        0u16..6,
-        any::<bool>(),
-        0usize..8,
-        1usize..4,
-        any::<bool>(),
-        0u8..12,
-    );
-    pieces.prop_map(|(id, is_v6, start, units, more, odd)| {
-        let payload = pattern(128);
-        let sample = if is_v6 {
-            Sample::v6(id.into(), 1, payload)
-        } else {
-            Sample::v4(id, &[], payload)
-        };
-        let (start, end) = (start * 8, (start + units) * 8);
-        let mut data = sample.payload[start..end].to_vec();
-        // Now and then other content, or a length that is not right.
-        match odd {
-            0 => data[0] ^= 1,
-            1 => data.truncate(5),
-            _ => {}
-        }
-        sample.piece_of(start, &data, more)
-    })
-}
-
-proptest! {
-    /// Cut anywhere, in any order, with pieces that come twice: the same bytes.
-    #[test]
-    fn any_cuts_in_any_order_give_the_datagram(
-        sample in prop_oneof![9 => samples(3000), 1 => samples(65_000)],
-        cuts in proptest::collection::vec(any::<Index>(), 1..20),
-        shuffle in proptest::collection::vec(any::<Index>(), 40),
-        padding in 0usize..20,
-    ) {
-        let units = sample.payload.len().div_ceil(8);
-        let mut ends: Vec<_> = cuts.iter().map(|cut| (1 + cut.index(units - 1)) * 8).collect();
-        ends.push(sample.payload.len());
-        ends.sort_unstable();
-        ends.dedup();
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        let mut pieces: Vec<_> = starts.zip(ends.iter().copied()).map(|(start, end)| sample.piece(start, end)).collect();
-        let largest = pieces.iter().map(|piece| piece.len() - 14).max();
-        for i in 0..pieces.len() {
-            let other = shuffle[i].index(pieces.len());
-            pieces.swap(i, other);
-        }
-        for piece in &mut pieces {
-            piece.resize(piece.len() + padding, 0xee);
-        }
-        let mut reassembly = reassembly();
-        let (last, others) = pieces.split_last().unwrap();
-        for (i, piece) in others.iter().enumerate() {
-            prop_assert_eq!(add(&mut reassembly, piece), HELD);
-            let twice = &others[shuffle[i + 20].index(i + 1)];
-            prop_assert_eq!(add(&mut reassembly, twice), lost(1, DropReason::FragmentDuplicate));
-        }
-        prop_assert_eq!(reassembly.held(), others.len());
-        match add(&mut reassembly, last) {
-            Added::Whole { packet, largest: longest, fragments, identification, .. } => {
-                prop_assert_eq!(packet.bytes(), sample.whole());
-                prop_assert_eq!(Some(usize::from(longest)), largest);
-                prop_assert_eq!(fragments as usize, pieces.len());
-                prop_assert_eq!(identification, sample.identification);
-            }
-            other => prop_assert!(false, "{:?}", other),
-        }
-        prop_assert_eq!(reassembly.held(), 0);
-    }
-
-    /// RFC 5722: any overlap that is not a mere repetition ends the datagram.
-    #[test]
-    fn overlaps_are_refused(
-        sample in samples(600).prop_filter("long enough", |sample| sample.payload.len() >= 96),
-        skip in 0usize..6,
-        other in (0usize..12, 1usize..6),
-        change in any::<bool>(),
-    ) {
-        let mut reassembly = reassembly();
-        // Six pieces of 16 bytes, one of which is missing.
-        for i in (0..6).filter(|&i| i != skip) {
-            prop_assert_eq!(add(&mut reassembly, &sample.piece_of(i * 16, &sample.payload[i * 16..i * 16 + 16], true)), HELD);
-        }
-        let (start, end) = (other.0 * 8, (other.0 + other.1) * 8);
-        prop_assume!(end <= 96);
-        let mut data = sample.payload[start..end].to_vec();
-        if change {
-            data[0] ^= 0x55;
-        }
-        let gap = skip * 16..skip * 16 + 16;
-        let touched = (start..end).filter(|at| gap.contains(at)).count();
-        let expected = match touched {
-            0 if !change => lost(1, DropReason::FragmentDuplicate),
-            n if n == end - start => HELD,
-            _ => lost(6, DropReason::FragmentOverlap),
-        };
-        let held = match &expected {
-            Added::Lost { fragments: 6, .. } => 0,
-            Added::Lost { .. } => 5,
-            _ => 6,
-        };
-        prop_assert_eq!(add(&mut reassembly, &sample.piece_of(start, &data, true)), expected);
-        prop_assert_eq!(reassembly.held(), held);
-    }
-
-    /// Every fragment that went in is held, or has come out by exactly one way; there are never more datagrams or
-    /// buffers than allowed.
-    #[test]
-    fn nothing_is_lost_uncounted(
-        capacity in 1u16..4,
-        buffers in 0usize..4,
-        frames in proptest::collection::vec((garbled(), 0u32..900), 1..120),
-    ) {
-        let (mut reassembly, alive) = (Reassembly::<Counted>::new(capacity, 7), Rc::new(()));
-        let counted = |inner| Counted { inner, _alive: Rc::clone(&alive) };
-        let (mut now, mut gone) = (0, 0);
-        for (i, (frame, later)) in frames.iter().enumerate() {
-            now += later;
-            let fragment = Counted { inner: packet(frame), _alive: Rc::new(()) };
-            let allocate = || (Rc::strong_count(&alive) - 1 < buffers).then(|| counted(TestPacket::large()));
-            match reassembly.add(&fragment, &headers(frame), PORT, Tick(now), TIMEOUT, allocate) {
-                Added::Held { gave_way } => gone += gave_way as usize,
-                Added::Whole { fragments, packet, .. } => {
-                    gone += fragments as usize;
-                    let total = if frame[14] >> 4 == 6 { 54 + word(packet.bytes(), 18) } else { 14 + word(packet.bytes(), 16) };
-                    prop_assert_eq!(packet.bytes().len(), usize::from(total));
-                }
-                Added::Lost { fragments, .. } => gone += fragments as usize,
-            }
-            reassembly.expire(Tick(now), 1, |fragments| gone += fragments as usize);
-            prop_assert_eq!(gone + reassembly.held(), i + 1);
-            prop_assert!(Rc::strong_count(&alive) - 1 <= buffers.min(usize::from(capacity)));
-        }
-        now += TIMEOUT;
-        reassembly.expire(Tick(now), usize::from(capacity), |fragments| gone += fragments as usize);
-        prop_assert_eq!((gone, reassembly.held(), Rc::strong_count(&alive)), (frames.len(), 0, 1));
-    }
-
-    /// Neither bytes nor headers that lie bring it down.
-    #[test]
-    fn garbage_never_panics(
-        frames in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..200), any::<bool>(), any::<[u8; 2]>()), 1..20),
-    ) {
-        let mut reassembly = reassembly();
-        for (mut frame, is_v6, [l4, end]) in frames {
-            if let Some(flags) = frame.get_mut(20..40) {
-                // Few names, so that they meet.
-                flags[2..].fill(0);
-            }
-            let kind = if is_v6 { Kind::Fragment6 } else { Kind::Fragment };
-            let headers = Headers { kind, l3: 14, l4: l4.into(), end: end.into(), ..Headers::NONE };
-            let _ = reassembly.add(&packet(&frame), &headers, PORT, Tick(0), TIMEOUT, || Some(TestPacket::large()));
-        }
-    }
 }
