@@ -98,7 +98,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             Err(reason) => return Err(reason.into()),
         };
-        if matches!(class, AddressClass::Port(_)) {
+        if matches!(class, AddressClass::Port(_)) || self.is_tunnel_source(packet.bytes(), headers) {
             return self.tunnel_error(packet.bytes(), &quote).map(|()| None);
         }
         // The connection's packets in the other direction: those that would answer what is quoted.
@@ -133,6 +133,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Err(DropReason::IcmpRate.into());
         }
         self.pass_error(packet, headers, &quote, hit, port).map(Some)
+    }
+
+    /// Whether a message is for an address that tunnels take as their source besides the ports' own.
+    fn is_tunnel_source(&self, frame: &[u8], headers: &Headers) -> bool {
+        let settings = &self.snapshot.settings;
+        let (_, destination) = super::ends::addresses(headers, frame);
+        let prefixes = [settings.tunnel_source, settings.tunnel_source6];
+        prefixes.iter().flatten().any(|prefix| prefix.contains(destination))
     }
 
     /// The connection of a packet between these ends, addresses compared.
