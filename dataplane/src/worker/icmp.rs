@@ -140,7 +140,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let settings = &self.snapshot.settings;
         let (_, destination) = super::ends::addresses(headers, frame);
         let prefixes = [settings.tunnel_source, settings.tunnel_source6];
-        prefixes.iter().flatten().any(|prefix| prefix.contains(destination))
+        prefixes
+            .iter()
+            .flatten()
+            .any(|prefix| prefix.contains(destination))
     }
 
     /// The connection of a packet between these ends, addresses compared.
