@@ -20,7 +20,20 @@ pub(super) fn start(configuration: &str) -> Result<Box<dyn Gateway>, String> {
 
 struct Engine(Replay);
 
-const ARP: [u8; 2] = [0x08, 0x06];
+/// Whether a frame asks or tells who has an address, by ARP or neighbour discovery, or which groups it is in: the
+/// recorder did not write that down.
+fn is_discovery(frame: &[u8]) -> bool {
+    const ARP: &[u8] = &[0x08, 0x06];
+    const IPV6: &[u8] = &[0x86, 0xdd];
+    match frame.get(12..14) {
+        Some(ARP) => true,
+        Some(IPV6) => {
+            let kind = frame.get(54).copied().unwrap_or(0);
+            frame.get(20) == Some(&58) && matches!(kind, 133..=136 | 143)
+        }
+        _ => false,
+    }
+}
 
 impl Gateway for Engine {
     fn command(&mut self, line: &str) -> Output {
@@ -37,6 +50,9 @@ impl Gateway for Engine {
         match name {
             "sloppy_tcp" => self.0.change_settings(|settings| settings.sloppy_tcp = on),
             "sloppy_sctp" => self.0.change_settings(|settings| settings.sloppy_sctp = on),
+            "pmtu_disc" => self.0.change_settings(|settings| settings.pmtu_disc = on),
+            "nat_icmp_send" => self.0.change_settings(|settings| settings.nat_icmp_send = on),
+            "schedule_icmp" => self.0.change_settings(|settings| settings.schedule_icmp = on),
             "conn_reuse_mode" => {
                 self.0
                     .change_settings(|settings| settings.conn_reuse_mode = value.clamp(0, 3) as u8);
@@ -49,11 +65,15 @@ impl Gateway for Engine {
         true
     }
 
+    fn unreachable(&mut self, address: IpAddr, _on: bool) -> Result<(), String> {
+        Err(format!("cannot make {address} unreachable"))
+    }
+
     fn inject(&mut self, port: Port, frame: &[u8]) -> Injected {
         let mut injected = Injected::default();
         for outcome in self.0.inject(port as usize, frame) {
             match outcome {
-                Outcome::Sent(_, frame) if frame[12..14] == ARP => {}
+                Outcome::Sent(_, frame) if is_discovery(&frame) => {}
                 Outcome::Sent(port, frame) => {
                     let port = if port == 0 { Port::Wan } else { Port::Lan };
                     injected.sent.push(Sent { port, frame });

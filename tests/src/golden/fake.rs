@@ -5,7 +5,7 @@ use super::frames;
 use super::gateway::{Connection, Counts, Gateway, Injected, Output, Port, Sent};
 use super::recording::{self, Shape};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 use tidegate::ipvsadm::{self, Command, Endpoint, Forwarding, Protocol, Refusal, Server, ServiceId};
@@ -250,7 +250,7 @@ impl Fake {
                 self.entries.len() - 1
             }
             (None, _) if flags.is_some_and(|f| f & 4 == 0) => {
-                return vec![to_client(frames::tcp(dst, src, 4, 0, 0))];
+                return vec![to_client(frames::tcp(dst.into(), src.into(), 4, 0, 0))];
             }
             _ => return Vec::new(),
         };
@@ -304,8 +304,8 @@ fn forwarded(entry: &Entry, l3: &[u8]) -> Sent {
     };
     let packet = if entry.fullnat {
         frames::tcp(
-            entry.local,
-            SocketAddrV4::new(server, entry.server.port),
+            entry.local.into(),
+            SocketAddr::new(server.into(), entry.server.port),
             l3[33],
             0,
             0,
@@ -341,6 +341,10 @@ impl Gateway for Fake {
     fn sysctl(&mut self, name: &str, value: i64) -> bool {
         self.sloppy = name == "sloppy_tcp" && value != 0;
         name == "sloppy_tcp"
+    }
+
+    fn unreachable(&mut self, address: IpAddr, _on: bool) -> Result<(), String> {
+        Err(format!("no routes, so none to {address}"))
     }
 
     fn inject(&mut self, port: Port, frame: &[u8]) -> Injected {

@@ -1,7 +1,7 @@
 //! Verdicts, and the report that they add up to.
 
 use super::facts::Facts;
-use super::rules::{Expected, Rule};
+use super::rules::{Event, Expected, Rule};
 use super::unsupported::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,6 +32,7 @@ pub(super) struct Check<'a> {
     facts: &'a Facts,
     event: Option<usize>,
     op: String,
+    came: Vec<Vec<u8>>,
     failures: Vec<Failure>,
     reasons: BTreeSet<&'static str>,
     skipped: Option<&'static Row>,
@@ -45,6 +46,7 @@ impl<'a> Check<'a> {
             facts,
             event: None,
             op: String::new(),
+            came: Vec::new(),
             failures: Vec::new(),
             reasons: BTreeSet::new(),
             skipped: None,
@@ -56,6 +58,17 @@ impl<'a> Check<'a> {
     pub(super) fn at(&mut self, event: Option<usize>, op: &str) {
         self.event = event;
         op.clone_into(&mut self.op);
+        self.came.clear();
+    }
+
+    /// The packets of this event that came in.
+    pub(super) fn came(&mut self, packets: Vec<Vec<u8>>) {
+        self.came = packets;
+    }
+
+    /// What the scenario needs.
+    pub(super) fn facts(&self) -> &'a Facts {
+        self.facts
     }
 
     /// A part that is not compared.
@@ -80,8 +93,12 @@ impl<'a> Check<'a> {
         if expected == *seen {
             return;
         }
+        let event = Event {
+            op: &self.op,
+            came: &self.came,
+        };
         for rule in self.rules {
-            if let Some(changed) = (rule.change)(self.facts, &self.op, &expected)
+            if let Some(changed) = (rule.change)(self.facts, &event, &expected)
                 && changed == *seen
             {
                 self.reasons.insert(rule.reason);

@@ -199,10 +199,11 @@ fn a_gateway_that_panics_or_does_not_start_fails() {
 #[test]
 fn a_rule_changes_what_is_expected_and_only_where_it_applies() {
     let rules = [Rule {
+        what: "which server is first",
         reason: "the first server is out",
-        change: |facts, op, expected| {
+        change: |facts, event, expected| {
             let first =
-                facts.kind == Kind::Sched && op == "syn" && *expected == Expected::Went("rs9".to_owned());
+                facts.kind == Kind::Sched && event.op == "syn" && *expected == Expected::Went("rs9".to_owned());
             first.then(|| Expected::Went("rs3".to_owned()))
         },
     }];
