@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use dataplane::scheduler::SchedulerKind;
 use dataplane::service::NoService;
@@ -227,6 +227,6 @@ fn multi_01_one_server_behind_two_vips() {
     let config = parse(TWO, services).expect("is right");
     assert_eq!(
         config.pools[config.services[1].pool].servers[0].address,
-        Ipv4Addr::new(10, 0, 0, 11)
+        IpAddr::from([10, 0, 0, 11])
     );
 }
