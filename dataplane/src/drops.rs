@@ -41,7 +41,7 @@ drop_reasons! {
     PartialChecksum "partial_checksum" "Only the pseudo-header sum stands in the checksum field: the sender left it to an offload that never ran; switch tx checksum offload off on the peer.",
     Fragment "fragment" "An IP fragment; fragments are not forwarded yet.",
     UnknownProtocol "unknown_protocol" "An IP protocol other than TCP, UDP or ICMP.",
-    UnsupportedIcmp "unsupported_icmp" "An ICMP message other than an echo request to us; ICMP errors are not translated yet.",
+    UnsupportedIcmp "unsupported_icmp" "An ICMP message that is neither an echo request to us nor an error that can be passed on: of another type, or with a quote that cannot be read.",
     MalformedArp "malformed_arp" "An ARP packet that is not Ethernet/IPv4, or whose addresses cannot be.",
     NotForUs "not_for_us" "The destination is no address, VIP or local address of this gateway.",
     TtlExceeded "ttl_exceeded" "The TTL ran out here; the sender is told by ICMP, within the rate limit.",

@@ -6,6 +6,7 @@
 use std::net::{SocketAddr, SocketAddrV4};
 
 use super::record::{Flags, Mode, Record};
+use super::sctp::SctpState;
 use super::state::TcpState;
 use super::timeouts::Timeouts;
 use crate::time::{TICKS_PER_SECOND, Tick};
@@ -25,7 +26,7 @@ pub struct Connection {
     pub local: Option<SocketAddr>,
     /// The forwarding mode.
     pub mode: Mode,
-    /// The state's name as in the kernel's listing: a TCP state, or the protocol's name.
+    /// The state's name as in the kernel's listing: a TCP or SCTP state, or the protocol's name.
     pub state: &'static str,
     /// Whole seconds until it ends if no more packets come, rounded down.
     pub remaining: u32,
@@ -70,6 +71,7 @@ impl Connection {
 fn state_name(record: &Record) -> &'static str {
     match record.protocol {
         6 => TcpState::from_number(record.state).name(),
+        132 => SctpState::from_number(record.state).name(),
         protocol => protocol_name(protocol),
     }
 }
@@ -78,6 +80,7 @@ const fn protocol_name(protocol: u8) -> &'static str {
     match protocol {
         6 => "TCP",
         17 => "UDP",
+        132 => "SCTP",
         _ => "IP",
     }
 }
@@ -119,6 +122,19 @@ mod tests {
             ("TIME_WAIT", 119, true)
         );
         assert_eq!((shown.protocol_name(), shown.template), ("TCP", false));
+    }
+
+    #[test]
+    fn an_sctp_connection_has_states_of_its_own() {
+        let ip = Ipv4Addr::new(10, 0, 0, 1);
+        let mut record = Record::new(132, Mode::Nat, FlowKey::new(ip, 1, ip, 2), FlowKey::default());
+        record.state = SctpState::CookieEchoed as u8;
+        let server = SocketAddrV4::new(ip, 2905);
+        let shown = Connection::describe(&record, server, &Timeouts::default(), Tick(100));
+        assert_eq!(
+            (shown.protocol_name(), shown.state, shown.remaining),
+            ("SCTP", "C-ECHOED", 60)
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::sctp::SctpState;
 use super::state::TcpState;
 use super::table::Query;
 use crate::packet::FlowKey;
@@ -150,7 +151,7 @@ pub struct Record {
     pub outbound: FlowKey,
     /// The IP protocol number; part of both keys.
     pub protocol: u8,
-    /// The protocol state: [`super::TcpState`] as a number for TCP, 0 for UDP.
+    /// The protocol state: [`super::TcpState`] or [`super::SctpState`] as a number, 0 for UDP.
     pub state: u8,
     /// Flags and forwarding mode.
     pub flags: Flags,
@@ -209,6 +210,13 @@ impl Record {
     #[must_use]
     pub fn tcp_state(&self) -> TcpState {
         TcpState::from_number(self.state)
+    }
+
+    /// The state of an SCTP connection.
+    #[inline]
+    #[must_use]
+    pub fn sctp_state(&self) -> SctpState {
+        SctpState::from_number(self.state)
     }
 
     /// The forwarding mode.

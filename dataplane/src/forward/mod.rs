@@ -3,3 +3,5 @@
 //! DR needs no file: [`crate::packet::ipv4::decrement_ttl`] is all it does to the IP packet.
 
 pub mod fullnat;
+pub mod icmp;
+pub mod tun;
