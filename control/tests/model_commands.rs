@@ -65,7 +65,7 @@ fn services_of_both_families_and_all_protocols() {
     let model = after(&[
         "-A -t [fd00::100]:80 -s rr",
         "-a -t [fd00::100]:80 -r [2001:db8::11]:8080 -m -w 3",
-        "-a -t [fd00::100]:80 -r [2001:db8::12] -g",
+        "-a -t [fd00::100]:80 -r 2001:db8::12 -g",
         "-a -t [fd00::100]:80 -r 10.0.0.13:80 -i",
         "-A --sctp-service 10.0.0.100:2905 -s wrr",
         "-a --sctp-service 10.0.0.100:2905 -r 10.0.0.11:2906 -m",

@@ -84,8 +84,8 @@ fn what_takes_a_restart_is_refused() {
 fn a_vlan_comes_and_goes_with_a_restart_only() {
     let fake = Fake::new(BASE);
     let with_vlan = BASE.replace(
-        "neighbours:",
-        "  - { name: dmz, parent: lan, vlan: 20, addresses: [10.20.0.1/24] }\nneighbours:",
+        "neighbours:\n",
+        "  - { name: dmz, parent: lan, vlan: 20, addresses: [10.20.0.1/24] }\nneighbours:\n",
     );
     fake.write(&with_vlan);
     let (status, body) = fake.ask("POST", "/v1/reload");
