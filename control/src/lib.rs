@@ -10,4 +10,5 @@ pub mod ipvsadm;
 pub mod metrics;
 pub mod model;
 pub mod replay;
+pub mod server_setup;
 pub mod view;

@@ -32,30 +32,40 @@ lab_up() {
     local host server
     for host in $(hosts); do
         ip netns add "$(namespace "$host")"
-        # No IPv6 chatter; and packets of the direct way back do not look like forgeries.
+        # IPv6 only where somebody answers to it, and there without waiting for addresses.
         at "$host" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
+            net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 \
             net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
         at "$host" ip link set lo up
     done
-    at switch ip link add lan type bridge
+    # Servers are as strict about sources as many distributions have them: see what server-setup does about it.
+    for host in server1 server2; do
+        at "$host" sysctl -qw net.ipv4.conf.all.rp_filter=1
+    done
+    for host in client server1 server2; do
+        at "$host" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0
+    done
+    at switch ip link add lan type bridge mcast_snooping 0
     at switch ip link set lan up
 
     link client wan0 gateway wan0
     link gateway lan0 switch gateway
     at client ip address add 203.0.113.1/24 dev wan0
+    at client ip address add 2001:db8:1::1/64 dev wan0
     at switch ip link set gateway master lan
     for server in 1 2; do
         link "server$server" lan0 switch "server$server"
         at switch ip link set "server$server" master lan
         at "server$server" ip address add "10.0.0.1$server/24" dev lan0
+        at "server$server" ip address add "fd00::1$server/64" dev lan0
         # The servers' own way to the client, past the gateway.
         link "server$server" out0 client "direct$server"
         at "server$server" ip address add "192.0.2.$((4 * server + 2))/30" dev out0
+        at "server$server" ip address add "2001:db8:2:$server::2/64" dev out0
         at client ip address add "192.0.2.$((4 * server + 1))/30" dev "direct$server"
+        at client ip address add "2001:db8:2:$server::1/64" dev "direct$server"
         at "server$server" ip route add default via "192.0.2.$((4 * server + 1))"
-        # What DR asks of a server: it has the VIP, and keeps quiet about it.
-        at "server$server" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
-        at "server$server" ip address add 203.0.113.101/32 dev lo
+        at "server$server" ip route add default via "2001:db8:2:$server::1"
     done
 }
 
@@ -77,7 +87,7 @@ http {
     access_log $root/access.log who;
     client_body_temp_path $root/tmp1; proxy_temp_path $root/tmp2; fastcgi_temp_path $root/tmp3;
     uwsgi_temp_path $root/tmp4; scgi_temp_path $root/tmp5;
-    server { listen 8080; listen 80; root $root/pages; }
+    server { listen 8080; listen 80; listen [::]:8080; listen [::]:80; root $root/pages; }
 }
 CONF
         at "server$server" nginx -p "$root" -c "$root/nginx.conf" -e "$root/error.log" </dev/null >"$root/nginx.log" 2>&1

@@ -6,6 +6,7 @@ mod client;
 mod connections;
 mod log;
 mod replay;
+mod server_setup;
 mod show;
 mod table;
 
@@ -60,6 +61,8 @@ enum Command {
         /// The scenario, one JSON event a line; - reads standard input
         scenario: PathBuf,
     },
+    /// Print the commands that make a machine a real server of a service; they run on the server
+    ServerSetup(server_setup::Options),
     /// Measure what the packet path costs on this machine, without devices
     Bench(crate::bench::Options),
     /// Print the version
@@ -207,6 +210,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         } => {
             replay::replay(&config, &scenario, connections, &mut out)?;
         }
+        Command::ServerSetup(options) => server_setup::server_setup(&options, &mut out)?,
         Command::Bench(options) => {
             crate::bench::run(&options).map_err(|error| Failure::Other(format!("{error:#}")))?;
         }

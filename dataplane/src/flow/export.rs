@@ -3,8 +3,9 @@
 //! else carries connections from one process to another. Made by the worker that owns the connection, between
 //! bursts, never on the packet path.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 
+use super::addresses::Ends;
 use super::record::{Flags, Mode, Record};
 use super::sctp::SctpState;
 use super::state::TcpState;
@@ -41,18 +42,22 @@ impl Connection {
     /// misunderstand.
     pub const VERSION: u32 = 1;
 
-    /// Describes a record. `server` is the identity of the server in its slot: only FULLNAT and NAT records
-    /// hold it themselves.
+    /// Describes a record between these ends. `server` is the identity of the server in its slot: only FULLNAT and
+    /// NAT records hold it themselves.
     #[must_use]
-    pub fn describe(record: &Record, server: SocketAddr, timeouts: &Timeouts, now: Tick) -> Connection {
-        let (inbound, outbound) = (&record.inbound, &record.outbound);
-        let local = SocketAddrV4::new(outbound.destination(), outbound.destination_port());
+    pub fn describe(
+        record: &Record,
+        ends: &Ends,
+        server: SocketAddr,
+        timeouts: &Timeouts,
+        now: Tick,
+    ) -> Connection {
         Connection {
             protocol: record.protocol,
-            client: SocketAddrV4::new(inbound.source(), inbound.source_port()).into(),
-            virtual_address: SocketAddrV4::new(inbound.destination(), inbound.destination_port()).into(),
+            client: ends.client,
+            virtual_address: ends.virtual_address,
             server,
-            local: (record.mode() == Mode::Fullnat).then_some(local.into()),
+            local: (record.mode() == Mode::Fullnat).then_some(ends.local),
             mode: record.mode(),
             state: state_name(record),
             remaining: timeouts.deadline(record).since(now) / TICKS_PER_SECOND,
@@ -106,6 +111,7 @@ mod tests {
         record.stamp(Tick(100));
         let shown = Connection::describe(
             &record,
+            &Ends::new(&record, None),
             SocketAddr::new(server.into(), 8080),
             &Timeouts::default(),
             Tick(101),
@@ -129,8 +135,14 @@ mod tests {
         let ip = Ipv4Addr::new(10, 0, 0, 1);
         let mut record = Record::new(132, Mode::Nat, FlowKey::new(ip, 1, ip, 2), FlowKey::default());
         record.state = SctpState::CookieEchoed as u8;
-        let server = SocketAddrV4::new(ip, 2905);
-        let shown = Connection::describe(&record, server, &Timeouts::default(), Tick(100));
+        let server = SocketAddr::from((ip, 2905));
+        let shown = Connection::describe(
+            &record,
+            &Ends::new(&record, None),
+            server,
+            &Timeouts::default(),
+            Tick(100),
+        );
         assert_eq!(
             (shown.protocol_name(), shown.state, shown.remaining),
             ("SCTP", "C-ECHOED", 60)
@@ -143,6 +155,7 @@ mod tests {
         let record = Record::new(17, Mode::Dr, FlowKey::new(ip, 53, ip, 53), FlowKey::default());
         let shown = Connection::describe(
             &record,
+            &Ends::new(&record, None),
             SocketAddr::new(ip.into(), 53),
             &Timeouts::default(),
             Tick(50_000),

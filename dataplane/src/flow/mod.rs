@@ -2,6 +2,7 @@
 //! connection for the outside. A worker owns one of each and calls it from its pipeline; nothing here knows of
 //! packets, services or other workers.
 
+pub mod addresses;
 mod bucket;
 pub mod export;
 pub mod hash;
@@ -13,6 +14,7 @@ pub mod table;
 pub mod timeouts;
 pub mod wheel;
 
+pub use addresses::{Addresses6, Ends};
 pub use export::Connection;
 pub use hash::FlowHasher;
 pub use index::TagIndex;

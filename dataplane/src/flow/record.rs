@@ -172,7 +172,7 @@ pub struct Record {
     /// The server's initial sequence number while the handshake lasts, in host order; once the connection
     /// closes, the highest sequence number that the server was shown.
     pub sequence: u32,
-    /// Index of the extension or template; 0 = none.
+    /// Index of the extension or template; of the addresses of an IPv6 connection. 0 = none.
     pub extension: u32,
 }
 

@@ -21,18 +21,15 @@ use std::ops::Range;
 pub use quote::{Quote, read};
 
 use crate::packet::checksum::{self, Delta};
-use crate::packet::{FlowKey, Headers, Kind, icmp, ipv4};
+use crate::packet::{FlowKey, Headers, Kind, icmp, ipv4, ipv6};
 
-/// Where the hop limit stands in an IPv6 header.
-const HOP_LIMIT: usize = 7;
 /// Where the checksums stand in L4 headers.
 const TCP_CHECKSUM: Range<usize> = 16..18;
 const UDP_CHECKSUM: Range<usize> = 6..8;
 /// How much of a quoted L4 header may change, in bytes: up to TCP's checksum.
 const L4_CHANGED: usize = TCP_CHECKSUM.end;
-/// An MTU below these is none that a host heeds (RFC 791 3.2, RFC 8200 5).
+/// An MTU below this is none that a host heeds (RFC 791 3.2); for IPv6 see [`ipv6::LEAST_MTU`].
 const LEAST_MTU: u32 = 68;
-const LEAST_MTU6: u32 = 1280;
 
 /// The addresses of the message itself that change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -150,7 +147,7 @@ pub fn set_mtu(frame: &mut [u8], headers: &Headers, quote: &Quote, mtu: u32) -> 
     }
     let field = match quote.v6 {
         false => mtu.clamp(LEAST_MTU, u32::from(u16::MAX)),
-        true => mtu.max(LEAST_MTU6),
+        true => mtu.max(ipv6::LEAST_MTU as u32),
     };
     let old = icmp::rest(message);
     // Above ICMPv4's MTU stand 16 bits that belong to others (RFC 4884 4.1).
@@ -166,7 +163,7 @@ pub fn set_mtu(frame: &mut [u8], headers: &Headers, quote: &Quote, mtu: u32) -> 
 }
 
 const fn header_len(v6: bool) -> usize {
-    if v6 { 40 } else { ipv4::HEADER_LEN }
+    if v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN }
 }
 
 /// The frame's IP header, its ICMP header, and what of the quoted packet may change.
@@ -190,7 +187,7 @@ fn split<'f>(
 /// TTL or hop limit less one, never below 0.
 fn lower_ttl(ip: &mut [u8], v6: bool) {
     if v6 {
-        ip[HOP_LIMIT] = ip[HOP_LIMIT].saturating_sub(1);
+        ipv6::decrement_hop_limit(ip);
     } else {
         ipv4::decrement_ttl(ip);
     }

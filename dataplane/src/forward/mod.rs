@@ -4,4 +4,5 @@
 
 pub mod fullnat;
 pub mod icmp;
+pub mod nat;
 pub mod tun;

@@ -106,32 +106,6 @@ impl Event {
     }
 }
 
-/// The source port, in host order.
-#[inline]
-#[must_use]
-pub fn source_port(segment: &[u8]) -> u16 {
-    wire::get_u16(segment, 0)
-}
-
-/// The destination port, in host order.
-#[inline]
-#[must_use]
-pub fn destination_port(segment: &[u8]) -> u16 {
-    wire::get_u16(segment, 2)
-}
-
-/// Sets the source port; the checksum is then wrong.
-#[inline]
-pub fn set_source_port(segment: &mut [u8], port: u16) {
-    wire::put_u16(segment, 0, port);
-}
-
-/// Sets the destination port; the checksum is then wrong.
-#[inline]
-pub fn set_destination_port(segment: &mut [u8], port: u16) {
-    wire::put_u16(segment, 2, port);
-}
-
 /// The verification tag, in host order; 0 in a packet that opens an association.
 #[inline]
 #[must_use]

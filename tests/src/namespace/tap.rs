@@ -1,26 +1,19 @@
 //! TAP devices that the gateway makes itself, moved into the namespaces of a client and a server.
 
 use crate::balance::curl;
-use crate::lab::{FULLNAT, Gateway, Lab, Nginx};
+use crate::lab::{FULLNAT, Gateway, Lab, Nginx, on_taps};
 
 #[test]
 fn tap_devices_carry_ping_and_pages() {
     let lab = Lab::bare();
-    let yaml = Gateway::usual()
-        .replace("net_af_packet0,iface=wan0", "net_tap0,iface=tgwan")
-        .replace("net_af_packet1,iface=lan0", "net_tap1,iface=tglan")
-        .replace("      - { address: 10.0.0.12, port: 8080 }\n", "");
+    let yaml = on_taps(&Gateway::usual()).replace("      - { address: 10.0.0.12, port: 8080 }\n", "");
     let gateway = Gateway::start(&lab, &yaml);
     let hosts = [
         ("tgwan", lab.client(), "203.0.113.1/24"),
         ("tglan", lab.server(1), "10.0.0.11/24"),
     ];
     for (interface, host, address) in &hosts {
-        lab.host("gateway")
-            .run(&format!("ip link set {interface} netns {}", host.namespace()));
-        host.run(&format!("ethtool -K {interface} tx off tso off gso off gro off"));
-        host.run(&format!("ip address add {address} dev {interface}"));
-        host.run(&format!("ip link set {interface} up"));
+        lab.plug(interface, host, &[address]);
     }
     let _server = Nginx::start(&lab, 1);
     let ping = lab.client().run(&format!("ping -c 20 -i 0.01 -W 5 {FULLNAT}"));

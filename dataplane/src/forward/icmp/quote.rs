@@ -2,39 +2,22 @@
 //! here, so that a quote that was cut, or lies about its lengths, ends as a counted drop and never as a read
 //! beyond it.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use crate::drops::DropReason;
-use crate::packet::{AddressDigest, FlowKey, Headers, Kind, checksum, icmp, ipv4};
+use crate::packet::{AddressDigest, FlowKey, Headers, Kind, checksum, gre, icmp, icmp6, ipv4, ipv6};
 
 /// ICMPv4 type: source quench. Deprecated (RFC 6633), but passed on as Linux does.
 const SOURCE_QUENCH: u8 = 4;
-/// ICMPv6 type: packet too big; the MTU stands in the rest of the header.
-const PACKET_TOO_BIG: u8 = 2;
-/// The ICMPv6 errors of RFC 4443: unreachable, too big, time exceeded, parameter problem.
-const ERRORS6: std::ops::RangeInclusive<u8> = 1..=4;
 /// ICMPv6 types whose header may tell the length of the quote (RFC 4884 4.4 and 4.5).
-const EXTENSIBLE6: [u8; 2] = [1, 3];
+const EXTENSIBLE6: [u8; 2] = [icmp6::UNREACHABLE, icmp6::TIME_EXCEEDED];
 /// ICMPv4 types whose header may tell the length of the quote (RFC 4884 4.1 to 4.3).
 const EXTENSIBLE: [u8; 2] = [icmp::UNREACHABLE, icmp::TIME_EXCEEDED];
 /// A quote with extensions behind it is at least so long, in bytes (RFC 4884 3).
 const SHORTEST_EXTENDED: usize = 128;
-
-/// The length of an IPv6 header without extension headers, in bytes.
-const HEADER6_LEN: usize = 40;
-/// IPv6 next header and IPv4 protocol numbers that are looked at.
-const HOP_BY_HOP: u8 = 0;
-const IPIP: u8 = 4;
-const IPV6: u8 = 41;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const GRE: u8 = 47;
-const ICMPV6: u8 = 58;
-const DESTINATION_OPTIONS: u8 = 60;
-const SCTP: u8 = 132;
-/// More extension headers than this no honest packet has.
-const MOST_EXTENSIONS: usize = 8;
-
+/// IPv4 and IPv6 in IP: the protocol numbers of IPIP.
+const IPV4_INSIDE: u8 = 4;
+const IPV6_INSIDE: u8 = 41;
 /// What a router quotes of L4 at least, in bytes (RFC 792): the ports, and TCP's sequence number.
 const L4_LEN: usize = 8;
 
@@ -73,7 +56,7 @@ impl Quote {
     pub fn mtu(&self) -> Option<u32> {
         match (self.v6, self.message_type, self.code) {
             (false, icmp::UNREACHABLE, icmp::FRAGMENTATION_NEEDED) => Some(self.rest & 0xffff),
-            (true, PACKET_TOO_BIG, _) => Some(self.rest),
+            (true, icmp6::PACKET_TOO_BIG, _) => Some(self.rest),
             _ => None,
         }
     }
@@ -82,11 +65,12 @@ impl Quote {
     /// where the protocol has none. `None` when this is not the frame that the quote was read from.
     #[must_use]
     pub fn ends(&self, frame: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+        let packet = frame.get(self.ip..)?;
         let [source, destination] = if self.v6 {
-            let [source, destination] = addresses6(frame.get(self.ip..)?)?;
-            [IpAddr::V6(source), IpAddr::V6(destination)]
+            let header = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
+            [ipv6::source(header), ipv6::destination(header)].map(IpAddr::V6)
         } else {
-            let header = frame.get(self.ip..)?.first_chunk::<{ ipv4::HEADER_LEN }>()?;
+            let header = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
             [ipv4::source(header), ipv4::destination(header)].map(IpAddr::V4)
         };
         Some((
@@ -117,8 +101,7 @@ pub fn read(frame: &[u8], headers: &Headers, digest: &AddressDigest) -> Result<Q
     if !is_passed_on(headers.kind, icmp::message_type(message)) {
         return Err(DropReason::UnsupportedIcmp);
     }
-    let pseudo = if v6 { pseudo_header6(frame, headers)? } else { 0 };
-    if checksum::add(pseudo, checksum::sum(message)) != 0xffff {
+    if sum(frame, headers, message) != Some(0xffff) {
         return Err(DropReason::BadL4Checksum);
     }
     let packet = quoted(message, v6);
@@ -133,7 +116,7 @@ pub fn read(frame: &[u8], headers: &Headers, digest: &AddressDigest) -> Result<Q
         code: icmp::code(message),
         rest: icmp::rest(message),
         v6,
-        tunnel: matches!(found.protocol, IPIP | IPV6 | GRE | ipv4::UDP),
+        tunnel: is_tunnel(found.protocol) || found.protocol == ipv4::UDP,
         ip,
         l4: ip + found.l4,
         end: ip + found.end,
@@ -142,7 +125,12 @@ pub fn read(frame: &[u8], headers: &Headers, digest: &AddressDigest) -> Result<Q
 
 /// Whether a protocol has ports in the first four bytes of its header.
 pub(super) fn has_ports(protocol: u8) -> bool {
-    matches!(protocol, ipv4::TCP | ipv4::UDP | SCTP)
+    matches!(protocol, ipv4::TCP | ipv4::UDP | ipv4::SCTP)
+}
+
+/// Whether a protocol carries packets of TUN servers, and nothing else.
+fn is_tunnel(protocol: u8) -> bool {
+    matches!(protocol, IPV4_INSIDE | IPV6_INSIDE | gre::PROTOCOL)
 }
 
 fn is_passed_on(kind: Kind, message_type: u8) -> bool {
@@ -151,22 +139,21 @@ fn is_passed_on(kind: Kind, message_type: u8) -> bool {
             message_type,
             icmp::UNREACHABLE | SOURCE_QUENCH | icmp::TIME_EXCEEDED
         ),
-        Kind::Icmp6 => ERRORS6.contains(&message_type),
+        Kind::Icmp6 => matches!(message_type, icmp6::UNREACHABLE..=icmp6::PARAMETER_PROBLEM),
         _ => false,
     }
 }
 
-/// The folded sum of the pseudo header of an ICMPv6 message (RFC 8200 8.1).
-fn pseudo_header6(frame: &[u8], headers: &Headers) -> Result<u16, DropReason> {
-    let addresses = frame
-        .get(usize::from(headers.l3) + 8..)
-        .and_then(|rest| rest.first_chunk::<32>())
-        .ok_or(DropReason::BadL4Header)?;
-    let length = headers.end.saturating_sub(headers.l4);
-    Ok(checksum::add(
-        checksum::sum(addresses),
-        checksum::add(length, u16::from(ICMPV6)),
-    ))
+/// The sum of a whole message; that of ICMPv6 has a pseudo header (RFC 4443 2.3).
+fn sum(frame: &[u8], headers: &Headers, message: &[u8]) -> Option<u16> {
+    if headers.kind == Kind::Icmp {
+        return Some(checksum::sum(message));
+    }
+    let header = frame
+        .get(usize::from(headers.l3)..)?
+        .first_chunk::<{ ipv6::HEADER_LEN }>()?;
+    let (source, destination) = (ipv6::source(header), ipv6::destination(header));
+    Some(checksum::l4_sum6(source, destination, ipv6::ICMP, message))
 }
 
 /// The part of a message that is the quoted packet: extensions may stand behind it. A length below the least that
@@ -196,7 +183,7 @@ struct Found {
 impl Found {
     /// `None` when not even [`L4_LEN`] bytes are there, or when the protocol is none that can be one's own.
     fn new(protocol: u8, l4: usize, end: usize) -> Option<Found> {
-        let ours = has_ports(protocol) || matches!(protocol, IPIP | IPV6 | GRE);
+        let ours = has_ports(protocol) || is_tunnel(protocol);
         (ours && l4 + L4_LEN <= end).then_some(Found { protocol, l4, end })
     }
 }
@@ -214,32 +201,23 @@ fn find4(packet: &[u8]) -> Option<Found> {
     Found::new(ipv4::protocol(packet), header_len, end)
 }
 
-/// Walks a quoted IPv6 header and its extension headers (RFC 8200 4). A packet that had not yet reached the end of
-/// its routing header was sent to an address that the header does not show as its destination.
+/// Walks a quoted IPv6 header and its extension headers, a first fragment's as well. The walk refuses a packet that
+/// had not yet reached the end of its routing header: its header does not show where it was going.
 fn find6(packet: &[u8]) -> Option<Found> {
-    let header = packet.first_chunk::<HEADER6_LEN>()?;
-    if header[0] >> 4 != 6 {
+    if packet.len() < ipv6::HEADER_LEN || packet[0] >> 4 != 6 {
         return None;
     }
-    let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let end = packet.len().min(HEADER6_LEN + payload_len);
+    let end = packet.len().min(ipv6::total_len(packet));
     let packet = &packet[..end];
-    let (mut protocol, mut at) = (header[6], HEADER6_LEN);
-    for _ in 0..MOST_EXTENSIONS {
-        if !matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS) {
-            break;
+    let mut chain = ipv6::walk(packet).ok()?;
+    if chain.protocol == ipv6::FRAGMENT {
+        let header = packet.get(chain.at..)?.first_chunk::<{ ipv6::FRAGMENT_LEN }>()?;
+        if ipv6::Fragment::read(header).offset != 0 {
+            return None;
         }
-        let extension = packet.get(at..)?.first_chunk::<8>()?;
-        let fragment_offset = u16::from_be_bytes([extension[2], extension[3]]) >> 3;
-        at += match protocol {
-            FRAGMENT if fragment_offset != 0 => return None,
-            FRAGMENT => 8,
-            ROUTING if extension[3] != 0 => return None,
-            _ => 8 + usize::from(extension[1]) * 8,
-        };
-        protocol = extension[0];
+        chain = ipv6::walk_on(packet, chain.at, chain.at + ipv6::FRAGMENT_LEN).ok()?;
     }
-    Found::new(protocol, at, end)
+    Found::new(chain.protocol, chain.at, end)
 }
 
 /// The key of a quoted packet.
@@ -249,16 +227,9 @@ fn key(packet: &[u8], found: &Found, v6: bool, digest: &AddressDigest) -> Option
         false => [0; 4],
     };
     if v6 {
-        let addresses = packet.get(8..)?.first_chunk::<32>()?;
-        return Some(FlowKey::of_v6(digest.of(addresses), ports));
+        let header = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;
+        return Some(FlowKey::of_v6(digest.of(&ipv6::addresses(header)), ports));
     }
     let addresses = packet.get(12..)?.first_chunk::<8>()?;
     Some(FlowKey::from_wire(addresses, &ports))
-}
-
-/// Source and destination of an IPv6 header.
-fn addresses6(header: &[u8]) -> Option<[Ipv6Addr; 2]> {
-    let (source, rest) = header.get(8..)?.split_first_chunk::<16>()?;
-    let destination = rest.first_chunk::<16>()?;
-    Some([Ipv6Addr::from(*source), Ipv6Addr::from(*destination)])
 }

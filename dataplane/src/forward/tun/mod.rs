@@ -12,18 +12,14 @@ pub mod spread;
 pub use quote::unwrap_quote;
 pub use spread::{gue_source_port, spread_source};
 
-use crate::packet::{Headers, MacAddr, Packet, ethernet, gre, gue, ipv4};
+use crate::packet::{Headers, MacAddr, Packet, ethernet, gre, gue, ipv4, ipv6};
 use crate::service::{Tunnel, TunnelChecksum, TunnelKind};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// The IP protocol number of a packet that is IPv4 itself (RFC 2003).
 const IPV4_INSIDE: u8 = 4;
 /// The IP protocol number of a packet that is IPv6 itself (RFC 2473).
 const IPV6_INSIDE: u8 = 41;
-const IPV6_ETHERTYPE: u16 = 0x86dd;
-const IPV6_HEADER_LEN: usize = 40;
-/// Where an IPv6 header has its hop limit.
-const HOP_LIMIT: usize = 7;
 
 /// What the outer header says that neither the packet nor the tunnel does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +44,7 @@ pub const fn overhead(tunnel: &Tunnel, outer_v6: bool) -> usize {
 }
 
 const fn ip_header_len(v6: bool) -> usize {
-    if v6 { IPV6_HEADER_LEN } else { ipv4::HEADER_LEN }
+    if v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN }
 }
 
 /// The length in bytes of what stands between the outer IP header and the packet.
@@ -88,7 +84,7 @@ pub fn wrap<P: Packet>(packet: &mut P, headers: &Headers, tunnel: &Tunnel, outer
     debug_assert!(shorter, "cutting needs no room");
 
     let frame = packet.bytes_mut();
-    let ethertype = if outer_v6 { IPV6_ETHERTYPE } else { ethernet::IPV4 };
+    let ethertype = if outer_v6 { ethernet::IPV6 } else { ethernet::IPV4 };
     ethernet::write(frame, MacAddr::default(), MacAddr::default(), ethertype);
     let ip = &mut frame[ethernet::HEADER_LEN..];
     inner.lower_ttl(&mut ip[added..]);
@@ -133,7 +129,7 @@ impl Inner {
             return None;
         }
         let (tos, ttl, dont_fragment) = if v6 {
-            (packet[0] << 4 | packet[1] >> 4, packet[HOP_LIMIT], false)
+            (ipv6::traffic_class(packet), ipv6::hop_limit(packet), false)
         } else {
             (ipv4::tos(packet), ipv4::ttl(packet), ipv4::dont_fragment(packet))
         };
@@ -148,7 +144,7 @@ impl Inner {
 
     fn lower_ttl(&self, packet: &mut [u8]) {
         if self.v6 {
-            packet[HOP_LIMIT] = self.ttl;
+            ipv6::set_hop_limit(packet, self.ttl);
         } else {
             ipv4::set_ttl(packet, self.ttl);
         }
@@ -166,7 +162,7 @@ fn write_shim(payload: &mut [u8], tunnel: &Tunnel, inner: &Inner, source_port: u
             ipv4::UDP
         }
         TunnelKind::Gre => {
-            let ethertype = if inner.v6 { IPV6_ETHERTYPE } else { ethernet::IPV4 };
+            let ethertype = if inner.v6 { ethernet::IPV6 } else { ethernet::IPV4 };
             gre::write(payload, ethertype, has_checksum(tunnel));
             gre::PROTOCOL
         }
@@ -191,30 +187,20 @@ fn write_header(ip: &mut [u8], inner: &Inner, outer: &Outer, carried: u8, total_
             ipv4::write(ip, &fields);
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            write_ipv6(ip, inner, carried, total_len, source, destination);
+            let fields = ipv6::Fields {
+                traffic_class: outer_tos(inner.tos),
+                flow_label: 0,
+                payload_len: total_len.saturating_sub(ipv6::HEADER_LEN as u16),
+                next_header: carried,
+                hop_limit: inner.ttl,
+                source,
+                destination,
+            };
+            ipv6::write(ip, &fields);
         }
         // Mixed families have been refused before anything was written.
         _ => {}
     }
-}
-
-/// Writes an outer IPv6 header (RFC 8200 3) with flow label 0.
-fn write_ipv6(
-    ip: &mut [u8],
-    inner: &Inner,
-    next_header: u8,
-    total_len: u16,
-    source: Ipv6Addr,
-    destination: Ipv6Addr,
-) {
-    let class = outer_tos(inner.tos);
-    let payload_len = total_len.saturating_sub(IPV6_HEADER_LEN as u16).to_be_bytes();
-    ip[..4].copy_from_slice(&[0x60 | class >> 4, class << 4, 0, 0]);
-    ip[4..6].copy_from_slice(&payload_len);
-    ip[6] = next_header;
-    ip[HOP_LIMIT] = inner.ttl;
-    ip[8..24].copy_from_slice(&source.octets());
-    ip[24..40].copy_from_slice(&destination.octets());
 }
 
 /// The outer type of service: the packet's. "Congestion experienced" becomes ECT(0): what was met before the tunnel

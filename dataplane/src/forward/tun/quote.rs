@@ -1,13 +1,10 @@
 //! ICMP errors about a tunnel: a router between gateway and server quotes the outer header, and behind it, when the
 //! quote is long enough, the client's packet. Routers may quote anything, so nothing here is taken on trust.
 
-use super::{IPV4_INSIDE, IPV6_ETHERTYPE, IPV6_HEADER_LEN, IPV6_INSIDE};
-use crate::packet::{ethernet, gre, gue, ipv4};
+use super::{IPV4_INSIDE, IPV6_INSIDE};
+use crate::packet::{ethernet, gre, gue, ipv4, ipv6};
 use std::ops::Range;
 
-/// The IP protocol number of an IPv6 fragment header (RFC 8200 4.5), and that header's length in bytes.
-const FRAGMENT: u8 = 44;
-const FRAGMENT_HEADER_LEN: usize = 8;
 /// What an ICMP error has to quote of an L4 header at least, in bytes (RFC 792): ports, or type and identifier.
 const QUOTED_L4: usize = 8;
 
@@ -28,7 +25,7 @@ pub fn unwrap_quote(quote: &[u8], is_gue: impl Fn(u16) -> bool) -> Option<Range<
             let (ethertype, shim) = gre::payload(tunnelled)?;
             let version = match ethertype {
                 ethernet::IPV4 => 4,
-                IPV6_ETHERTYPE => 6,
+                ethernet::IPV6 => 6,
                 _ => return None,
             };
             (version, shim)
@@ -78,18 +75,18 @@ impl OuterHeader {
                     more_fragments: flags & 0x2000 != 0,
                 })
             }
-            _ if quote[6] == FRAGMENT => {
-                let header = quote.get(len..)?.first_chunk::<FRAGMENT_HEADER_LEN>()?;
-                let flags = u16::from_be_bytes([header[2], header[3]]);
-                (flags & 0xfff8 == 0).then(|| OuterHeader {
-                    protocol: header[0],
-                    len: len + FRAGMENT_HEADER_LEN,
+            _ if ipv6::next_header(quote) == ipv6::FRAGMENT => {
+                let header = quote.get(len..len + ipv6::FRAGMENT_LEN)?;
+                let fragment = ipv6::Fragment::read(header);
+                (fragment.offset == 0).then(|| OuterHeader {
+                    protocol: fragment.next_header,
+                    len: len + ipv6::FRAGMENT_LEN,
                     end,
-                    more_fragments: flags & 1 != 0,
+                    more_fragments: fragment.more,
                 })
             }
             _ => Some(OuterHeader {
-                protocol: quote[6],
+                protocol: ipv6::next_header(quote),
                 len,
                 end,
                 more_fragments: false,
@@ -106,10 +103,7 @@ fn lengths(packet: &[u8], version: u8) -> Option<(usize, usize)> {
     }
     let (header_len, len) = match version {
         4 if packet.len() >= ipv4::HEADER_LEN => (ipv4::header_len(packet), ipv4::total_len(packet)),
-        6 if packet.len() >= IPV6_HEADER_LEN => {
-            let payload_len = u16::from_be_bytes([packet[4], packet[5]]);
-            (IPV6_HEADER_LEN, IPV6_HEADER_LEN + usize::from(payload_len))
-        }
+        6 if packet.len() >= ipv6::HEADER_LEN => (ipv6::HEADER_LEN, ipv6::total_len(packet)),
         _ => return None,
     };
     let sane = header_len >= ipv4::HEADER_LEN && header_len <= len && header_len <= packet.len();

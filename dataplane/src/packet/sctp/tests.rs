@@ -37,14 +37,11 @@ fn the_checksum_is_crc32c_in_little_endian_order() {
     set_checksum(&mut init);
     assert!(is_right(&init));
     assert_eq!(init[CHECKSUM..HEADER_LEN], [26, 184, 15, 51]);
-    assert_eq!((source_port(&init), destination_port(&init)), (1024, 2905));
     assert_eq!((verification_tag(&init), initiate_tag(&init)), (0, Some(7)));
-    set_destination_port(&mut init, 2906);
+    init[3] = 0x5a;
     assert!(!is_right(&init));
     set_checksum(&mut init);
     assert_eq!(init[CHECKSUM..HEADER_LEN], [132, 147, 143, 46]);
-    set_source_port(&mut init, 1);
-    assert_eq!(init[..4], [0, 1, 0x0b, 0x5a]);
 }
 
 #[test]
@@ -127,7 +124,7 @@ proptest! {
         let naive = |chunks: &[u8]| {
             let (&kind, length) = (chunks.first()?, chunks.get(2..4)?);
             let length = usize::from(length[0]) * 256 + usize::from(length[1]);
-            let padded = (length + 3) / 4 * 4;
+            let padded = length.div_ceil(4) * 4;
             let rest = if length < 4 { &[] } else { chunks.get(padded..).unwrap_or(&[]) };
             Some((kind, rest.to_vec()))
         };

@@ -11,7 +11,17 @@ const FRAMES: u32 = 100_000;
 
 /// The kernels at both ends. A sum of zero they write in software as 0xffff; every receiver takes it, tshark does
 /// not. Only in packets that they sent themselves: what FULLNAT rewrites has another source, and no such excuse.
-const KERNELS: [&str; 3] = ["203.0.113.1", "10.0.0.11", "10.0.0.12"];
+const KERNELS: [&str; 6] = [
+    "203.0.113.1",
+    "10.0.0.11",
+    "10.0.0.12",
+    "2001:db8:1::1",
+    "fd00::11",
+    "fd00::12",
+];
+
+/// What has checksums.
+const PROTOCOLS: [&str; 5] = ["ip", "tcp", "udp", "icmp", "icmpv6"];
 
 /// A capture that is running.
 pub(crate) struct Capture {
@@ -57,6 +67,7 @@ impl Captured {
     fn tshark(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("tshark");
         command.arg("-nr").arg(&self.0).args(arguments);
+        // ICMP's are verified always.
         for protocol in ["ip", "tcp", "udp"] {
             command.args(["-o", &format!("{protocol}.check_checksum:TRUE")]);
         }
@@ -66,40 +77,33 @@ impl Captured {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Asserts that there were frames whose `protocol` checksum was verified, and none that was bad.
+    /// Asserts that there were frames whose `protocol` checksum was verified, and none that was bad, in tunnels and
+    /// quotes as well. `protocol` is `ip`, `tcp`, `udp`, `icmp` or `icmpv6`.
     pub(crate) fn assert_good_checksums(&self, protocol: &str) {
-        let statuses = ["ip", "tcp", "udp", "icmp"].map(|name| format!("{name}.checksum.status"));
-        let mut arguments = vec![
-            "-T",
-            "fields",
-            "-e",
-            "frame.number",
-            "-e",
-            "ip.src",
-            "-e",
-            "tcp.checksum",
-        ];
+        let statuses = PROTOCOLS.map(|name| format!("{name}.checksum.status"));
+        let mut arguments = vec!["-T", "fields", "-e", "frame.number"];
+        for field in ["ip.src", "ipv6.src", "tcp.checksum"] {
+            arguments.extend(["-e", field]);
+        }
         for status in &statuses {
             arguments.extend(["-e", status]);
         }
-        let of_protocol = statuses
-            .iter()
-            .position(|status| status.starts_with(protocol))
-            .unwrap();
+        let of_protocol = PROTOCOLS.iter().position(|name| *name == protocol).unwrap();
         let (mut good, mut bad) = (0, Vec::new());
         for line in self.tshark(&arguments).lines() {
             let fields: Vec<&str> = line.split('\t').collect();
-            let [number, source, tcp_checksum, statuses @ ..] = &fields[..] else {
+            let [number, source, source6, tcp_checksum, statuses @ ..] = &fields[..] else {
                 panic!("tshark said {line:?}");
             };
-            // A quoted header has a status of its own, behind a comma.
+            // Headers in a tunnel and quoted ones have a status of their own, behind a comma.
             let wrong = statuses
                 .iter()
                 .any(|status| status.split(',').any(|one| one == "0"));
-            if wrong && !(*tcp_checksum == "0xffff" && KERNELS.contains(source)) {
+            let kernel = [source, source6].map(|source| source.rsplit(',').next().unwrap());
+            if wrong && !(*tcp_checksum == "0xffff" && kernel.iter().any(|source| KERNELS.contains(source))) {
                 bad.push((*number).to_owned());
             }
-            good += u32::from(statuses[0].starts_with('1') && statuses[of_protocol].starts_with('1'));
+            good += u32::from(!wrong && statuses[of_protocol].split(',').any(|one| one == "1"));
         }
         if let Some(first) = bad.first() {
             let filter = format!("frame.number == {first}");

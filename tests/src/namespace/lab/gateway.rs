@@ -157,6 +157,30 @@ services:
             .run("curl -sS --fail --max-time 10 http://127.0.0.1:9101/metrics")
     }
 
+    /// What `tidegate server-setup` prints for a server of a service.
+    pub(crate) fn server_setup(&self, service: &str, server: &str, undo: bool) -> String {
+        let mut command = Command::new(program());
+        command.args([
+            "server-setup",
+            "--service",
+            service,
+            "--server",
+            server,
+            "--config",
+        ]);
+        command.arg(&self.file);
+        if undo {
+            command.arg("--undo");
+        }
+        let output = command.output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "server-setup {service} {server}: {message}"
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Writes another configuration in the place of the first.
     pub(crate) fn write(&self, yaml: &str) {
         fs::write(

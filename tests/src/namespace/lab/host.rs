@@ -58,6 +58,35 @@ impl Host {
         Process::start(command, log)
     }
 
+    /// Runs a shell script.
+    pub(crate) fn shell(&self, script: &str) -> String {
+        let output = self.command("sh").args(["-c", script]).output().expect("sh");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "{}{}of the script\n{script}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    /// Gives its interfaces IPv6, of which a lab has none at first. Addresses are there at once: nobody has them twice.
+    pub(crate) fn enable_ipv6(&self) {
+        for key in ["all", "default"] {
+            self.run(&format!(
+                "sysctl -qw net.ipv6.conf.{key}.disable_ipv6=0 net.ipv6.conf.{key}.accept_ra=0"
+            ));
+        }
+    }
+
+    /// The MTU of the way to an address, as this machine has learnt it by ICMP; none when it has not.
+    pub(crate) fn learnt_mtu(&self, address: &str) -> Option<u32> {
+        let route = self.run(&format!("ip -o route get {address}"));
+        let mut words = route.split_whitespace().skip_while(|word| *word != "mtu");
+        words.nth(1)?.parse().ok()
+    }
+
     /// Runs `work` in a thread that stands in this namespace.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let namespace: OwnedFd = File::open(Path::new("/run/netns").join(&self.0)).unwrap().into();
@@ -70,9 +99,12 @@ impl Host {
         })
     }
 
-    /// Packets that this machine's kernel found broken: TCP, UDP, ICMP checksums and IP headers.
+    /// Packets that this machine's kernel found broken: TCP, UDP, ICMP checksums and IP headers, of both families.
     pub(crate) fn checksum_errors(&self) -> Vec<(String, u64)> {
-        let table = self.run("nstat -asz TcpInCsumErrors UdpInCsumErrors IcmpInCsumErrors IpInHdrErrors");
+        let table = self.run(
+            "nstat -asz TcpInCsumErrors UdpInCsumErrors IcmpInCsumErrors IpInHdrErrors Udp6InCsumErrors \
+             Icmp6InCsumErrors Ip6InHdrErrors",
+        );
         let rows = table.lines().filter(|line| !line.starts_with('#'));
         rows.map(|line| {
             let mut words = line.split_whitespace();

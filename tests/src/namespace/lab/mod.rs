@@ -9,20 +9,26 @@
 //! ```
 
 mod capture;
+mod dual;
 mod gateway;
 mod host;
 mod nginx;
 mod process;
 mod raw;
 mod reaper;
+mod taps;
+mod udp;
 mod wait;
 
 pub(crate) use capture::Capture;
+pub(crate) use dual::{CLIENT6, authority};
 pub(crate) use gateway::{Gateway, number};
 pub(crate) use host::Host;
 pub(crate) use nginx::{LARGE, Nginx, Request, large};
 pub(crate) use process::Process;
 pub(crate) use raw::RawSocket;
+pub(crate) use taps::on_taps;
+pub(crate) use udp::Echo;
 pub(crate) use wait::{PATIENCE, until};
 
 use reaper::Reaper;
@@ -30,6 +36,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::id;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tidegate_tests::tunnel_end::TunnelEnd;
 
 /// The VIP of the services in FULLNAT.
 pub(crate) const FULLNAT: &str = "203.0.113.100";
@@ -65,10 +72,12 @@ impl Lab {
         for name in HOSTS {
             let host = lab.host(name);
             host::ip(&["netns", "add", host.namespace()]);
-            // No IPv6 chatter; packets of the direct way back are no forgeries.
+            // No IPv6 chatter, and no waiting for addresses where there is IPv6; packets of the direct way back are no
+            // forgeries.
             for key in ["all", "default"] {
                 host.run(&format!(
-                    "sysctl -qw net.ipv6.conf.{key}.disable_ipv6=1 net.ipv4.conf.{key}.rp_filter=0"
+                    "sysctl -qw net.ipv6.conf.{key}.disable_ipv6=1 net.ipv6.conf.{key}.accept_dad=0 \
+                     net.ipv4.conf.{key}.rp_filter=0"
                 ));
             }
             host.run("ip link set lo up");
@@ -76,11 +85,22 @@ impl Lab {
         lab
     }
 
-    /// The whole network, with everything that a veth would leave to a NIC switched off.
+    /// The whole network, with everything that a veth would leave to a NIC switched off, and servers ready for DR.
     pub(crate) fn new() -> Lab {
+        let lab = Lab::cabled();
+        for number in [1, 2] {
+            let server = lab.server(number);
+            server.run("sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2");
+            server.run(&format!("ip address add {DR}/32 dev lo"));
+        }
+        lab
+    }
+
+    /// The whole network, with servers that have no VIP.
+    fn cabled() -> Lab {
         let lab = Lab::bare();
         let switch = lab.host("switch");
-        switch.run("ip link add lan type bridge");
+        switch.run("ip link add lan type bridge mcast_snooping 0");
         switch.run("ip link set lan up");
         lab.link("client", "wan0", "gateway", "wan0");
         lab.link("gateway", "lan0", "switch", "gateway");
@@ -92,7 +112,7 @@ impl Lab {
         lab
     }
 
-    /// A server's two cables, and what DR asks of it: it has the VIP, and keeps quiet about it.
+    /// A server's two cables.
     fn join_server(&self, number: usize) {
         let (name, direct) = (format!("server{number}"), format!("direct{number}"));
         let (ours, theirs) = (4 * number + 1, 4 * number + 2);
@@ -105,12 +125,10 @@ impl Lab {
         server.run(&format!("ip address add 10.0.0.1{number}/24 dev lan0"));
         server.run(&format!("ip address add 192.0.2.{theirs}/30 dev out0"));
         server.run(&format!("ip route add default via 192.0.2.{ours}"));
-        server.run("sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2");
-        server.run(&format!("ip address add {DR}/32 dev lo"));
     }
 
     /// A cable whose ends compute their own checksums and cut their own segments.
-    fn link(&self, host: &str, interface: &str, other: &str, peer: &str) {
+    pub(crate) fn link(&self, host: &str, interface: &str, other: &str, peer: &str) {
         let (host, other) = (self.host(host), self.host(other));
         host::ip(&[
             "link",
@@ -130,6 +148,22 @@ impl Lab {
             host.run(&format!("ethtool -K {interface} tx off tso off gso off gro off"));
             host.run(&format!("ip link set {interface} up"));
         }
+    }
+
+    /// Makes a server the end of tunnels, with VIPs behind it.
+    pub(crate) fn tunnel_end(&self, number: usize, vips: &[&str]) -> TunnelEnd {
+        let server = self.server(number);
+        let end = server.inside(|| TunnelEnd::open().expect("a TUN device and raw sockets"));
+        server.run("ip link set tg0 up");
+        for vip in vips {
+            let (length, flags) = if vip.contains(':') {
+                (128, "nodad preferred_lft 0")
+            } else {
+                (32, "")
+            };
+            server.run(&format!("ip address add {vip}/{length} dev tg0 {flags}"));
+        }
+        end
     }
 
     /// One of [`HOSTS`].

@@ -3,11 +3,12 @@
 use super::wait::{PATIENCE, until};
 use super::{Host, Lab, Process};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// nginx on ports 80 and 8080. Ended with this value.
+/// nginx on ports 80 and 8080 of both families. Ended with this value.
 pub(crate) struct Nginx {
     process: Process,
+    root: PathBuf,
     log: PathBuf,
 }
 
@@ -38,14 +39,14 @@ impl Nginx {
         fs::write(pages.join("large"), large()).unwrap();
         let (configuration, log) = (root.join("nginx.conf"), root.join("access.log"));
         fs::write(&configuration, config(&root.display().to_string(), number)).unwrap();
-        let root = root.display();
         let line = format!(
-            "nginx -p {root} -c {} -e {root}/error.log",
+            "nginx -p {0} -c {1} -e {0}/error.log",
+            root.display(),
             configuration.display()
         );
         let host = lab.server(number);
         let process = host.start(&line, &lab.file(&format!("nginx{number}.log")));
-        let nginx = Nginx { process, log };
+        let nginx = Nginx { process, root, log };
         until("nginx", PATIENCE, || nginx.listens(&host).then_some(()));
         nginx
     }
@@ -58,6 +59,17 @@ impl Nginx {
     pub(crate) fn requests(&self) -> Vec<Request> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         log.lines().filter_map(request).collect()
+    }
+
+    /// Makes a file another page: `/NAME`.
+    pub(crate) fn publish(&self, file: &Path, name: &str) {
+        fs::hard_link(file, self.root.join("pages").join(name)).unwrap();
+    }
+
+    /// What was sent to `/upload`, each in a file of its own.
+    pub(crate) fn uploads(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(self.root.join("t1")).unwrap();
+        files.map(|file| file.unwrap().path()).collect()
     }
 
     /// Ends it at once, as a crash would: the kernel closes its connections.
@@ -107,8 +119,15 @@ fn config(root: &str, number: usize) -> String {
             client_body_temp_path {root}/t1; proxy_temp_path {root}/t2; fastcgi_temp_path {root}/t3;
             uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5;
             server {{
-                listen 8080; listen 80; root {root}/pages; add_header X-Server {number};
+                listen 8080; listen 80; listen [::]:8080; listen [::]:80;
+                root {root}/pages; add_header X-Server {number};
                 location /large {{ limit_rate {RATE}; }}
+                # The whole body is read before a page is asked for in its place.
+                location /upload {{
+                    client_max_body_size 0; client_body_in_file_only on;
+                    proxy_method GET; proxy_pass_request_body off; proxy_set_header Content-Length \"\";
+                    proxy_pass http://127.0.0.1:8080/;
+                }}
             }}
         }}\n"
     )

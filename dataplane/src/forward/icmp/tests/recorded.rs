@@ -19,20 +19,18 @@ fn received(hex: &str) -> (Vec<u8>, Headers) {
     let ethertype = if packet[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] };
     let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &ethertype, &packet].concat();
     let headers = headers_of(&frame);
-    if headers.kind == Kind::Icmp {
-        let rules = PortRules {
-            mac: MacAddr([2, 0, 0, 0, 0, 1]),
-            ..PortRules::default()
-        };
-        let parsed = parse(&TestPacket::new(&frame), &rules).unwrap();
-        assert_eq!(
-            Headers {
-                key: FlowKey::NONE,
-                ..parsed
-            },
-            headers
-        );
-    }
+    let rules = PortRules {
+        mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        ..PortRules::default()
+    };
+    let parsed = parse(&TestPacket::new(&frame), &rules).unwrap();
+    assert_eq!(
+        Headers {
+            key: FlowKey::NONE,
+            ..parsed
+        },
+        headers
+    );
     (frame, headers)
 }
 
