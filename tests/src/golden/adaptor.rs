@@ -3,7 +3,7 @@
 use super::gateway::{Connection, Counts, Gateway, Injected, Output, Port, Sent};
 use std::net::IpAddr;
 use std::time::Duration;
-use tidegate::config;
+use tidegate::config::{self, Config, Prefix};
 use tidegate::replay::{Outcome, Replay};
 
 /// Starts a gateway from a configuration in YAML, with an empty table.
@@ -15,10 +15,11 @@ pub(super) fn start(configuration: &str) -> Result<Box<dyn Gateway>, String> {
     let mut replay = Replay::new(&config).map_err(|error| error.to_string())?;
     // The gratuitous ARP of the start is no answer to anything.
     replay.advance_to(5.0);
-    Ok(Box::new(Engine(replay)))
+    Ok(Box::new(Engine(replay, config)))
 }
 
-struct Engine(Replay);
+/// The gateway, and the configuration that it has been started with, routes apart.
+struct Engine(Replay, Config);
 
 /// Whether a frame asks or tells who has an address, by ARP or neighbour discovery, or which groups it is in: the
 /// recorder did not write that down.
@@ -65,8 +66,11 @@ impl Gateway for Engine {
         true
     }
 
-    fn unreachable(&mut self, address: IpAddr, _on: bool) -> Result<(), String> {
-        Err(format!("cannot make {address} unreachable"))
+    fn unreachable(&mut self, address: IpAddr, on: bool) -> Result<(), String> {
+        let host = Prefix::around(address, if address.is_ipv4() { 32 } else { 128 });
+        self.1.unreachable.retain(|prefix| *prefix != host);
+        self.1.unreachable.extend(on.then_some(host));
+        self.0.change_routes(&self.1).map_err(|error| error.to_string())
     }
 
     fn inject(&mut self, port: Port, frame: &[u8]) -> Injected {

@@ -1,6 +1,6 @@
 //! Packet flows: every packet that comes out, byte for byte, and the connection table after each event.
 
-use super::frames;
+use super::frames::{self, Masks};
 use super::gateway::{Gateway, Port};
 use super::recording::{FlowConnection, FlowEvent, Flows};
 use super::report::Check;
@@ -78,8 +78,13 @@ fn packets(event: &FlowEvent, gateway: &mut dyn Gateway, check: &mut Check<'_>) 
             event.what.as_deref().unwrap_or("the packet")
         ));
     }
-    let came: Vec<_> = event.in_hex.iter().map(|hex| frames::unhex(hex)).collect::<Result<_, _>>()?;
+    let came: Vec<_> = event
+        .in_hex
+        .iter()
+        .map(|hex| frames::unhex(hex))
+        .collect::<Result<_, _>>()?;
     let gue_port = check.facts().gue_port;
+    let mut masks = Masks::new(gue_port);
     let mut seen = Vec::new();
     for packet in &came {
         let injected = gateway.inject(port, &frames::frame(port, packet));
@@ -88,14 +93,15 @@ fn packets(event: &FlowEvent, gateway: &mut dyn Gateway, check: &mut Check<'_>) 
                 continue;
             };
             let side = if sent.port == Port::Wan { "client" } else { "rs" }.to_owned();
-            let (to, hex) = (frames::receiver(&sent.frame), frames::masked_hex(packet, gue_port));
+            let (to, hex) = (frames::receiver(&sent.frame), masks.hex(packet));
             seen.push(Packet { side, to, hex });
         }
     }
+    let mut masks = Masks::new(gue_port);
     let mut expected = Vec::new();
     for packet in &event.out {
         let hex = packet.hex.as_ref().ok_or("no bytes of a packet that came out")?;
-        let hex = frames::masked_hex(&frames::unhex(hex)?, gue_port);
+        let hex = masks.hex(&frames::unhex(hex)?);
         expected.push(Packet {
             side: packet.nic.clone(),
             to: packet.to.clone(),
@@ -139,7 +145,7 @@ fn table(conns: &[FlowConnection], gateway: &mut dyn Gateway, check: &mut Check<
         .map(|(i, (_, _, left))| {
             expected
                 .get(i)
-                .map_or(left.as_secs(), |&(_, _, shown)| rounded(*left, shown))
+                .map_or(left.as_secs(), |&(_, _, shown)| rounded(*left, shown, SLACK))
         })
         .collect();
     let seen = seen
@@ -159,9 +165,13 @@ fn end(end: SocketAddr) -> String {
     format!("{}:{}", end.ip(), end.port())
 }
 
-/// The recorder read the table up to two seconds after the packet, and the kernel shows whole seconds.
-pub(super) fn rounded(left: Duration, shown: u64) -> u64 {
-    let (low, high) = (Duration::from_secs(shown), Duration::from_secs(shown + 2));
+/// Seconds that may have passed since the packet that set a timer when the recorder read the table: several events,
+/// since not all of them set it anew. No two timers of a protocol are so close.
+const SLACK: u64 = 5;
+
+/// The seconds left as the recording shows them, when not more than `slack` have passed; the kernel shows whole ones.
+pub(super) fn rounded(left: Duration, shown: u64, slack: u64) -> u64 {
+    let (low, high) = (Duration::from_secs(shown), Duration::from_secs(shown + slack));
     if low <= left && left <= high {
         shown
     } else {

@@ -6,12 +6,15 @@ use super::unsupported::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+/// Of a rule: what differs, and why.
+type Reason = (&'static str, &'static str);
+
 /// What became of one scenario.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Passed,
     /// As expected under these rules.
-    Deviating(BTreeSet<&'static str>),
+    Deviating(BTreeSet<Reason>),
     Unsupported(&'static Row),
     Failed(Vec<Failure>),
 }
@@ -34,7 +37,7 @@ pub(super) struct Check<'a> {
     op: String,
     came: Vec<Vec<u8>>,
     failures: Vec<Failure>,
-    reasons: BTreeSet<&'static str>,
+    reasons: BTreeSet<Reason>,
     skipped: Option<&'static Row>,
     checks: usize,
 }
@@ -93,15 +96,12 @@ impl<'a> Check<'a> {
         if expected == *seen {
             return;
         }
-        let event = Event {
-            op: &self.op,
-            came: &self.came,
-        };
+        let event = Event { came: &self.came };
         for rule in self.rules {
             if let Some(changed) = (rule.change)(self.facts, &event, &expected)
                 && changed == *seen
             {
-                self.reasons.insert(rule.reason);
+                self.reasons.insert((rule.what, rule.reason));
                 return;
             }
         }
@@ -129,7 +129,7 @@ impl<'a> Check<'a> {
 #[derive(Default, Debug)]
 pub struct Report {
     passed: usize,
-    deviating: BTreeMap<&'static str, Vec<String>>,
+    deviating: BTreeMap<Reason, Vec<String>>,
     deviated: usize,
     unsupported: BTreeMap<(u8, &'static str), usize>,
     failed: usize,
@@ -194,8 +194,8 @@ impl Report {
     /// Prints failures, deviations with their reasons, what is unsupported, and the summary.
     pub fn print(&self) {
         self.lines.iter().for_each(|line| println!("{line}"));
-        for (reason, scenarios) in &self.deviating {
-            println!("deviating, {} scenarios: {reason}", scenarios.len());
+        for ((what, reason), scenarios) in &self.deviating {
+            println!("deviating, {} scenarios: {what}: {reason}", scenarios.len());
         }
         for ((issue, what), count) in &self.unsupported {
             println!("unsupported until issue {issue}, {count} scenarios: {what}");

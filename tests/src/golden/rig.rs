@@ -63,6 +63,9 @@ ports:
 routes:
   - {{ to: 0.0.0.0/0, via: 10.0.0.254 }}
   - {{ to: \"::/0\", via: \"fd00::fe\" }}
+vips:
+  - {{ address: {VIP} }}
+  - {{ address: \"fd00::100\" }}
 local_addresses:
   - {{ name: {LOCAL_ADDRESSES}, port: lan, addresses: [{LOCAL_ADDRESS}] }}
 settings: {{ no_service: reject, icmp_rate: 1000000, transit: true }}
@@ -82,11 +85,19 @@ neighbours:
         }
     };
     let router = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0xfe);
-    neighbour("wan", [Ipv4Addr::new(10, 0, 0, 254).into(), router.into()], ROUTER_MAC);
+    neighbour(
+        "wan",
+        [Ipv4Addr::new(10, 0, 0, 254).into(), router.into()],
+        ROUTER_MAC,
+    );
     let lan = |host: u8| IpAddr::from([192, 168, 1, host]);
     neighbour("lan", [lan(254), server_v6(0xfe).into()], LAN_SENDER_MAC);
     for n in 1..=SERVERS {
-        neighbour("lan", [lan(10 + n), server_v6(0x10 + n).into()], [2, 0, 0, 1, 0, n]);
+        neighbour(
+            "lan",
+            [lan(10 + n), server_v6(0x10 + n).into()],
+            [2, 0, 0, 1, 0, n],
+        );
     }
     yaml
 }

@@ -63,8 +63,6 @@ impl fmt::Display for Expected {
 
 /// What happened, as far as rules may judge by it.
 pub(super) struct Event<'a> {
-    /// The operation.
-    pub(super) op: &'a str,
     /// The layer-3 packets that came in.
     pub(super) came: &'a [Vec<u8>],
 }
@@ -168,7 +166,11 @@ mod tests {
     fn the_document_tells_of_every_rule() {
         let document = include_str!("../../../docs/lvs-compatibility.md");
         for rule in RULES {
-            assert!(document.contains(&format!("\n| {} |", rule.what)), "{}", rule.what);
+            assert!(
+                document.contains(&format!("\n| {} |", rule.what)),
+                "{}",
+                rule.what
+            );
         }
     }
 
@@ -186,13 +188,16 @@ mod tests {
         };
         let expected = Expected::Packets(vec![packet(&whole)]);
         let change = |came: &[Vec<u8>]| change_packets_by_first_rule(came, &expected);
-        assert_eq!(change(&[none.clone()]), Some(Expected::Packets(vec![packet(&none)])));
+        assert_eq!(
+            change(&[none.clone()]),
+            Some(Expected::Packets(vec![packet(&none)]))
+        );
         assert_eq!(change(&[whole]), Some(expected.clone()));
     }
 
     fn change_packets_by_first_rule(came: &[Vec<u8>], expected: &Expected) -> Option<Expected> {
         let facts = super::super::facts::none();
-        (RULES[0].change)(&facts, &Event { op: "packet", came }, expected)
+        (RULES[0].change)(&facts, &Event { came }, expected)
     }
 
     #[test]
@@ -201,7 +206,13 @@ mod tests {
         (error[0], error[9], error[28]) = (0x45, ICMP, 0x45);
         error[20..22].copy_from_slice(&[3, 4]);
         error[26..28].copy_from_slice(&1400u16.to_be_bytes());
-        for (protocol, fits) in [(4, Some(1380)), (41, Some(1380)), (47, Some(1376)), (17, Some(1368)), (6, None)] {
+        for (protocol, fits) in [
+            (4, Some(1380)),
+            (41, Some(1380)),
+            (47, Some(1376)),
+            (17, Some(1368)),
+            (6, None),
+        ] {
             error[37] = protocol;
             assert_eq!(fits_through_tunnel(&error), fits, "{protocol}");
         }

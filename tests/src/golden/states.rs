@@ -200,7 +200,7 @@ impl Connection<'_> {
         let (timeout, seen) = if let (Talk::Sctp, Some(shown)) = (self.talk, event.shown) {
             (
                 shown,
-                state.map(|(state, left)| (state, flows::rounded(left, shown))),
+                state.map(|(state, left)| (state, flows::rounded(left, shown, 2))),
             )
         } else {
             let timeout = event

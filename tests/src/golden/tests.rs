@@ -202,8 +202,9 @@ fn a_rule_changes_what_is_expected_and_only_where_it_applies() {
         what: "which server is first",
         reason: "the first server is out",
         change: |facts, event, expected| {
-            let first =
-                facts.kind == Kind::Sched && event.op == "syn" && *expected == Expected::Went("rs9".to_owned());
+            let first = facts.kind == Kind::Sched
+                && event.came.is_empty()
+                && *expected == Expected::Went("rs9".to_owned());
             first.then(|| Expected::Went("rs3".to_owned()))
         },
     }];

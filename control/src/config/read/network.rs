@@ -16,6 +16,8 @@ pub(crate) struct RawRoute {
     pub(crate) to: Option<At<Prefix>>,
     pub(crate) via: Option<At<IpAddr>>,
     pub(crate) port: Option<At<String>>,
+    /// Whether it says that nothing leads there.
+    pub(crate) unreachable: bool,
     /// Whether a part of it could not be read.
     pub(crate) incomplete: bool,
     pub(crate) place: Place,
@@ -83,6 +85,7 @@ pub(crate) fn route(field: Field<'_>, report: &mut Report) -> RawRoute {
         to,
         via,
         port,
+        unreachable: flag(&fields, "unreachable", false, report),
         place: field.place(),
     }
 }

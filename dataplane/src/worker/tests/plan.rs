@@ -172,7 +172,7 @@ impl Plan {
             via: via.into(),
             port: None,
         }];
-        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes).unwrap());
+        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes, &[]).unwrap());
     }
 
     /// The router and the servers are static neighbours.
