@@ -34,7 +34,7 @@ fn the_fullnat_example_means_what_it_says() {
         panic!("two ports")
     };
     assert_eq!(
-        (&*wan.name, wan.device.argument()),
+        (&*wan.name, wan.device().unwrap().argument()),
         ("wan", "net_af_packet0,iface=wan0")
     );
     assert_eq!(lan.addresses[0].prefix().to_string(), "10.0.0.0/24");

@@ -12,6 +12,7 @@ pub mod arch;
 pub mod drops;
 pub mod flow;
 pub mod forward;
+pub mod fragment;
 pub mod local;
 pub mod memory;
 pub mod neighbour;

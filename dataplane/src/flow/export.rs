@@ -3,9 +3,11 @@
 //! else carries connections from one process to another. Made by the worker that owns the connection, between
 //! bursts, never on the packet path.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 
+use super::addresses::Ends;
 use super::record::{Flags, Mode, Record};
+use super::sctp::SctpState;
 use super::state::TcpState;
 use super::timeouts::Timeouts;
 use crate::time::{TICKS_PER_SECOND, Tick};
@@ -25,7 +27,7 @@ pub struct Connection {
     pub local: Option<SocketAddr>,
     /// The forwarding mode.
     pub mode: Mode,
-    /// The state's name as in the kernel's listing: a TCP state, or the protocol's name.
+    /// The state's name as in the kernel's listing: a TCP or SCTP state, or the protocol's name.
     pub state: &'static str,
     /// Whole seconds until it ends if no more packets come, rounded down.
     pub remaining: u32,
@@ -40,18 +42,22 @@ impl Connection {
     /// misunderstand.
     pub const VERSION: u32 = 1;
 
-    /// Describes a record. `server` is the identity of the server in its slot: only FULLNAT and NAT records
-    /// hold it themselves.
+    /// Describes a record between these ends. `server` is the identity of the server in its slot: only FULLNAT and
+    /// NAT records hold it themselves.
     #[must_use]
-    pub fn describe(record: &Record, server: SocketAddr, timeouts: &Timeouts, now: Tick) -> Connection {
-        let (inbound, outbound) = (&record.inbound, &record.outbound);
-        let local = SocketAddrV4::new(outbound.destination(), outbound.destination_port());
+    pub fn describe(
+        record: &Record,
+        ends: &Ends,
+        server: SocketAddr,
+        timeouts: &Timeouts,
+        now: Tick,
+    ) -> Connection {
         Connection {
             protocol: record.protocol,
-            client: SocketAddrV4::new(inbound.source(), inbound.source_port()).into(),
-            virtual_address: SocketAddrV4::new(inbound.destination(), inbound.destination_port()).into(),
+            client: ends.client,
+            virtual_address: ends.virtual_address,
             server,
-            local: (record.mode() == Mode::Fullnat).then_some(local.into()),
+            local: (record.mode() == Mode::Fullnat).then_some(ends.local),
             mode: record.mode(),
             state: state_name(record),
             remaining: timeouts.deadline(record).since(now) / TICKS_PER_SECOND,
@@ -70,6 +76,7 @@ impl Connection {
 fn state_name(record: &Record) -> &'static str {
     match record.protocol {
         6 => TcpState::from_number(record.state).name(),
+        132 => SctpState::from_number(record.state).name(),
         protocol => protocol_name(protocol),
     }
 }
@@ -78,6 +85,7 @@ const fn protocol_name(protocol: u8) -> &'static str {
     match protocol {
         6 => "TCP",
         17 => "UDP",
+        132 => "SCTP",
         _ => "IP",
     }
 }
@@ -103,6 +111,7 @@ mod tests {
         record.stamp(Tick(100));
         let shown = Connection::describe(
             &record,
+            &Ends::new(&record, None),
             SocketAddr::new(server.into(), 8080),
             &Timeouts::default(),
             Tick(101),
@@ -122,11 +131,31 @@ mod tests {
     }
 
     #[test]
+    fn an_sctp_connection_has_states_of_its_own() {
+        let ip = Ipv4Addr::new(10, 0, 0, 1);
+        let mut record = Record::new(132, Mode::Nat, FlowKey::new(ip, 1, ip, 2), FlowKey::default());
+        record.state = SctpState::CookieEchoed as u8;
+        let server = SocketAddr::from((ip, 2905));
+        let shown = Connection::describe(
+            &record,
+            &Ends::new(&record, None),
+            server,
+            &Timeouts::default(),
+            Tick(100),
+        );
+        assert_eq!(
+            (shown.protocol_name(), shown.state, shown.remaining),
+            ("SCTP", "C-ECHOED", 60)
+        );
+    }
+
+    #[test]
     fn a_dr_connection_has_no_local_address() {
         let ip = Ipv4Addr::new(10, 0, 0, 1);
         let record = Record::new(17, Mode::Dr, FlowKey::new(ip, 53, ip, 53), FlowKey::default());
         let shown = Connection::describe(
             &record,
+            &Ends::new(&record, None),
             SocketAddr::new(ip.into(), 53),
             &Timeouts::default(),
             Tick(50_000),

@@ -2,20 +2,24 @@
 //! connection for the outside. A worker owns one of each and calls it from its pipeline; nothing here knows of
 //! packets, services or other workers.
 
+pub mod addresses;
 mod bucket;
 pub mod export;
 pub mod hash;
 pub mod index;
 pub mod record;
+pub mod sctp;
 pub mod state;
 pub mod table;
 pub mod timeouts;
 pub mod wheel;
 
+pub use addresses::{Addresses6, Ends};
 pub use export::Connection;
 pub use hash::FlowHasher;
 pub use index::TagIndex;
 pub use record::{Direction, Flags, Mode, Record, RecordId};
+pub use sctp::SctpState;
 pub use state::TcpState;
 pub use table::{ConnectionTable, FlowIndex, Hit, InsertError, Query};
 pub use timeouts::Timeouts;

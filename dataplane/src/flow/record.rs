@@ -3,6 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::sctp::SctpState;
 use super::state::TcpState;
 use super::table::Query;
 use crate::packet::FlowKey;
@@ -150,7 +151,7 @@ pub struct Record {
     pub outbound: FlowKey,
     /// The IP protocol number; part of both keys.
     pub protocol: u8,
-    /// The protocol state: [`super::TcpState`] as a number for TCP, 0 for UDP.
+    /// The protocol state: [`super::TcpState`] or [`super::SctpState`] as a number, 0 for UDP.
     pub state: u8,
     /// Flags and forwarding mode.
     pub flags: Flags,
@@ -171,7 +172,7 @@ pub struct Record {
     /// The server's initial sequence number while the handshake lasts, in host order; once the connection
     /// closes, the highest sequence number that the server was shown.
     pub sequence: u32,
-    /// Index of the extension or template; 0 = none.
+    /// Index of the extension or template; of the addresses of an IPv6 connection. 0 = none.
     pub extension: u32,
 }
 
@@ -209,6 +210,13 @@ impl Record {
     #[must_use]
     pub fn tcp_state(&self) -> TcpState {
         TcpState::from_number(self.state)
+    }
+
+    /// The state of an SCTP connection.
+    #[inline]
+    #[must_use]
+    pub fn sctp_state(&self) -> SctpState {
+        SctpState::from_number(self.state)
     }
 
     /// The forwarding mode.

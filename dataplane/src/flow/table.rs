@@ -4,6 +4,7 @@
 
 use std::io;
 
+use super::addresses::{AddressArena, Addresses6, Ends};
 use super::hash::FlowHasher;
 use super::index::{Probe, TagIndex};
 use super::record::{Direction, Flags, Record, RecordId};
@@ -140,6 +141,7 @@ impl FlowIndex for TagIndex {
 /// The connection table of one worker.
 pub struct ConnectionTable<X: FlowIndex = TagIndex> {
     records: Slab<Record>,
+    addresses: AddressArena,
     index: X,
     hasher: FlowHasher,
     /// First of the free records that have been used before, linked through `next`; the last freed is the
@@ -177,6 +179,7 @@ impl<X: FlowIndex> ConnectionTable<X> {
         let records = Slab::new(capacity + 1, hugepages)?;
         Ok(ConnectionTable {
             records,
+            addresses: AddressArena::new(capacity)?,
             index,
             hasher,
             free: 0,
@@ -329,6 +332,33 @@ impl<X: FlowIndex> ConnectionTable<X> {
         Ok(RecordId(id))
     }
 
+    /// As [`ConnectionTable::insert`], for a connection whose keys are IPv6's: its addresses are kept beside it.
+    ///
+    /// # Errors
+    /// [`InsertError::TableFull`], and nothing has changed.
+    pub fn insert_v6(&mut self, record: Record, addresses: Addresses6) -> Result<RecordId, InsertError> {
+        let extension = self.addresses.put(addresses).ok_or(InsertError::TableFull)?;
+        let inserted = self.insert(Record { extension, ..record });
+        if inserted.is_err() {
+            self.addresses.free(extension);
+        }
+        inserted
+    }
+
+    /// The addresses of a connection whose inbound key is IPv6's.
+    #[inline]
+    #[must_use]
+    pub fn addresses(&self, record: &Record) -> &Addresses6 {
+        self.addresses.get(record.extension)
+    }
+
+    /// The ends of a connection.
+    #[must_use]
+    pub fn ends(&self, record: &Record) -> Ends {
+        let addresses = record.inbound.is_v6().then(|| self.addresses(record));
+        Ends::new(record, addresses)
+    }
+
     /// Removes a connection, which has to be off the wheel; returns it as it was. None when it is not live.
     pub fn remove(&mut self, id: RecordId) -> Option<Record> {
         let record = *self.records.get(id.index()).filter(|record| record.is_live())?;
@@ -338,6 +368,9 @@ impl<X: FlowIndex> ConnectionTable<X> {
         if record.has_outbound() {
             self.index
                 .remove(&self.query(record.outbound, record.protocol), id.0);
+        }
+        if record.inbound.is_v6() {
+            self.addresses.free(record.extension);
         }
         self.records[id.index()] = Record {
             next: self.free,

@@ -2,23 +2,29 @@
 //! configuration and `ipvsadm --set` change them.
 
 use super::record::Record;
+use super::sctp::SctpState;
 use super::state::TcpState;
 use crate::time::{TICKS_PER_SECOND, Tick, seconds};
 
 /// The IP protocol number of TCP.
 const TCP: u8 = 6;
+/// The IP protocol number of SCTP.
+const SCTP: u8 = 132;
 
 /// Timeouts in ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
     /// By [`TcpState`] number.
     pub tcp: [u32; TcpState::ALL.len()],
+    /// By [`SctpState`] number.
+    pub sctp: [u32; SctpState::ALL.len()],
     /// Of UDP, and of every protocol that has no states.
     pub udp: u32,
 }
 
 impl Default for Timeouts {
-    /// The kernel's: 15 minutes for an established connection, 5 minutes for UDP.
+    /// The kernel's: 15 minutes for an established connection, 5 minutes for UDP. Those of SCTP follow from its
+    /// retransmission: a little more than the first timeout, 3 seconds, and than the longest, a minute.
     fn default() -> Self {
         let of = |state| match state {
             TcpState::None => 2,
@@ -32,8 +38,15 @@ impl Default for Timeouts {
             | TcpState::Listen
             | TcpState::SynAck => 120,
         };
+        let of_sctp = |state| match state {
+            SctpState::None => 2,
+            SctpState::Init1 | SctpState::Rejected => 4,
+            SctpState::Established => 900,
+            _ => 61,
+        };
         Timeouts {
             tcp: TcpState::ALL.map(|state| seconds(of(state))),
+            sctp: SctpState::ALL.map(|state| seconds(of_sctp(state))),
             udp: seconds(300),
         }
     }
@@ -64,10 +77,10 @@ impl Timeouts {
     #[inline]
     #[must_use]
     pub fn of(&self, protocol: u8, state: u8) -> u32 {
-        if protocol == TCP {
-            self.tcp[TcpState::from_number(state) as usize]
-        } else {
-            self.udp
+        match protocol {
+            TCP => self.tcp[TcpState::from_number(state) as usize],
+            SCTP => self.sctp[SctpState::from_number(state) as usize],
+            _ => self.udp,
         }
     }
 
@@ -97,6 +110,16 @@ mod tests {
         expected.tcp[TcpState::FinWait as usize] = 500;
         expected.udp = 2_000;
         assert_eq!(timeouts, expected);
+    }
+
+    #[test]
+    fn an_association_is_waited_for_as_long_as_the_kernel_does() {
+        let timeouts = Timeouts::default();
+        let of = |state: SctpState| timeouts.of(SCTP, state as u8) / TICKS_PER_SECOND;
+        assert_eq!(
+            SctpState::ALL.map(of),
+            [2, 4, 61, 61, 61, 61, 61, 61, 900, 61, 61, 61, 4, 61]
+        );
     }
 
     #[test]

@@ -2,13 +2,10 @@
 //! has been shown is remembered, and a connection on a recycled local port is shown to the server with other
 //! sequence numbers than its client uses.
 
+use super::nat;
 use crate::flow::{Direction, Flags, Record};
 use crate::packet::checksum::Delta;
-use crate::packet::{FlowKey, Headers, ipv4, rewrite, tcp, udp};
-
-/// TTL and protocol, and the addresses, in the IPv4 header.
-const TTL: usize = 8;
-const ADDRESSES: usize = 12;
+use crate::packet::{Headers, ipv4, rewrite, tcp};
 
 /// Rewrites a packet of the connection for its way on: addresses, ports, TTL (RFC 1812 5.3.1), sequence numbers,
 /// both checksums. `headers` are those that the packet came with.
@@ -25,32 +22,7 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, record: &mut Record, directi
         ipv4::TCP => adjust_sequence(segment, record, direction),
         _ => Delta::NONE,
     };
-    translate(ip, segment, headers, &to, sequence);
-}
-
-/// Addresses, ports and TTL; `more` is what else has changed in the segment.
-#[inline]
-fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to: &FlowKey, more: Delta) {
-    let [source, destination, ports] = to.words();
-    let [old_source, old_destination, old_ports] = headers.key.words().map(u32::from_be);
-    let addresses = Delta::NONE
-        .double_word(old_source, u32::from_be(source))
-        .double_word(old_destination, u32::from_be(destination));
-
-    ip[ADDRESSES..ADDRESSES + 4].copy_from_slice(&source.to_ne_bytes());
-    ip[ADDRESSES + 4..ADDRESSES + 8].copy_from_slice(&destination.to_ne_bytes());
-    // TTL and protocol as one word: read once, since a load of both right after a store of one has to wait.
-    let old_ttl = u16::from_be_bytes([ip[TTL], ip[TTL + 1]]);
-    let ttl = old_ttl.wrapping_sub(1 << 8);
-    ip[TTL..TTL + 2].copy_from_slice(&ttl.to_be_bytes());
-    ipv4::apply(ip, addresses.word(old_ttl, ttl));
-
-    segment[..4].copy_from_slice(&ports.to_ne_bytes());
-    let delta = addresses.double_word(old_ports, u32::from_be(ports)).and(more);
-    match headers.protocol {
-        ipv4::TCP => tcp::apply(segment, delta),
-        _ => udp::apply(segment, delta),
-    }
+    nat::translate(ip, segment, headers, &to, sequence);
 }
 
 /// Shifts sequence numbers where the connection has a shift, and notes what the server is shown.
@@ -98,7 +70,7 @@ fn shift(segment: &mut [u8], record: &Record, direction: Direction) -> Delta {
 mod tests {
     use super::*;
     use crate::flow::Mode;
-    use crate::packet::{MacAddr, Packet, PortRules, TestPacket, parse};
+    use crate::packet::{FlowKey, MacAddr, Packet, PortRules, TestPacket, parse};
     use crate::worker::tests::frames::*;
     use proptest::prelude::*;
     use std::net::SocketAddrV4;

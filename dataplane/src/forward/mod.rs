@@ -3,3 +3,6 @@
 //! DR needs no file: [`crate::packet::ipv4::decrement_ttl`] is all it does to the IP packet.
 
 pub mod fullnat;
+pub mod icmp;
+pub mod nat;
+pub mod tun;

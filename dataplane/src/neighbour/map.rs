@@ -20,7 +20,7 @@ impl Map {
         Map {
             slots: vec![0; slots].into_boxed_slice(),
             mask: slots - 1,
-            // Both differ from the seed, so that no seed makes a factor below zero for common addresses.
+            // Not the seed itself: were it 0, so would be the factor of every IPv4 address.
             keys: [
                 seed ^ 0x9e37_79b9_7f4a_7c15,
                 seed.rotate_left(29) ^ 0xd134_2543_de82_ef95,
@@ -94,6 +94,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashSet;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    // Whole networks, a few ports: no slot is anywhere near full of them, whatever the seed.
+    #[test]
+    fn addresses_in_a_row_spread() {
+        for seed in [0, 1, u64::MAX, 0x9e37_79b9_7f4a_7c15] {
+            let map = Map::new(4096, seed);
+            let network = 0x2001_0db8_u128 << 96;
+            let four = (0..1024).map(|i| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + i)));
+            let six = (0..1024).map(|i| IpAddr::V6(Ipv6Addr::from_bits(network + i)));
+            let wide = (0..1024).map(|i| IpAddr::V6(Ipv6Addr::from_bits(network + (i << 64) + 1)));
+            let mut taken = vec![0; map.slots.len()];
+            for address in four.chain(six).chain(wide) {
+                taken[map.hash(PortId(1), address) & map.mask] += 1;
+            }
+            let most = taken.iter().max().copied().unwrap_or(0);
+            assert!(most <= 8, "{most} of 3072 in one slot of 8192, seed {seed}");
+            // One address is another neighbour on each port.
+            let router = IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1));
+            let places: HashSet<usize> = (0..64)
+                .map(|port| map.hash(PortId(port), router) & map.mask)
+                .collect();
+            assert!(places.len() > 56, "{} places of 64", places.len());
+        }
+    }
 
     proptest! {
         // Few distinct hashes at the table's end: long runs that wrap.

@@ -4,7 +4,7 @@
 //! A one's complement sum does not care about byte order as long as all its words share one (RFC 1071, 2 B).
 //! The sums here add words as the machine loads them, and only the result is turned to host order.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The one's complement sum of `bytes` as big-endian 16-bit words, folded, in host order. An odd last byte
 /// counts as if a zero followed. A range that contains its own right checksum sums to 0xffff.
@@ -87,6 +87,26 @@ pub fn l4_sum(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, segment: &[
     // An IPv4 packet holds at most 65,535 bytes, so the cut never bites on a parsed one.
     add(
         pseudo_header(source, destination, protocol, segment.len() as u16),
+        sum(segment),
+    )
+}
+
+/// The folded sum of the IPv6 pseudo header (RFC 8200 8.1), in host order; `length` is that of the L4 header and
+/// its data, in bytes, without extension headers.
+#[inline]
+#[must_use]
+pub fn pseudo_header6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, length: u32) -> u16 {
+    let addresses = add(sum(&source.octets()), sum(&destination.octets()));
+    let total = u64::from(u32::from(protocol).to_be()) + u64::from(length.to_be());
+    add(addresses, u16::from_be(fold(total)))
+}
+
+/// As [`l4_sum`], over IPv6: TCP, UDP and ICMPv6 alike.
+#[inline]
+#[must_use]
+pub fn l4_sum6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, segment: &[u8]) -> u16 {
+    add(
+        pseudo_header6(source, destination, protocol, segment.len() as u32),
         sum(segment),
     )
 }
@@ -249,6 +269,24 @@ mod tests {
             let bytes = [&source[..], &destination[..], &[0, protocol, high, low][..]].concat();
             let computed = pseudo_header(source.into(), destination.into(), protocol, length);
             prop_assert_eq!(computed, naive_sum(&bytes));
+        }
+
+        #[test]
+        fn the_pseudo_header_of_ipv6_sums_as_its_bytes(
+            source: [u8; 16],
+            destination: [u8; 16],
+            protocol: u8,
+            length: u32,
+            data in proptest::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let bytes = |length: u32| {
+                [&source[..], &destination, &length.to_be_bytes(), &[0, 0, 0, protocol]].concat()
+            };
+            let computed = pseudo_header6(source.into(), destination.into(), protocol, length);
+            prop_assert_eq!(computed, naive_sum(&bytes(length)));
+            let whole = [bytes(data.len() as u32), data.clone()].concat();
+            let computed = l4_sum6(source.into(), destination.into(), protocol, &data);
+            prop_assert_eq!(computed, naive_sum(&whole));
         }
 
         /// Any words change, in any order and in either byte order: the increment equals the recomputation.

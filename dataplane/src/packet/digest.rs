@@ -1,6 +1,6 @@
-//! The digest of an IPv6 packet's addresses: what stands for them in a [`FlowKey`], so that one index, one lookup
-//! and one record serve both families. It is keyed, so that nobody outside can make two pairs of addresses meet;
-//! whoever acts on a hit compares the addresses themselves all the same.
+//! The digest of an IPv6 packet's addresses: what stands for them in a [`FlowKey`](super::FlowKey), so that one
+//! index, one lookup and one record serve both families. It is keyed, so that nobody outside can make two pairs of
+//! addresses meet; whoever acts on a hit compares the addresses themselves all the same.
 
 /// A keyed function from a pair of IPv6 addresses to 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

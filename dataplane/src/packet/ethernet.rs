@@ -15,6 +15,8 @@ pub const HEADER_LEN: usize = 14;
 pub const IPV4: u16 = 0x0800;
 /// The ethertype of ARP.
 pub const ARP: u16 = 0x0806;
+/// The ethertype of IPv6.
+pub const IPV6: u16 = 0x86dd;
 /// The ethertype of an IEEE 802.1Q tag.
 pub const VLAN: u16 = 0x8100;
 /// The ethertype of an IEEE 802.1ad service tag.
@@ -49,6 +51,13 @@ pub fn destination(frame: &[u8]) -> MacAddr {
     MacAddr(mac)
 }
 
+/// What the frame carries.
+#[inline]
+#[must_use]
+pub fn ethertype(frame: &[u8]) -> u16 {
+    wire::get_u16(frame, ETHERTYPE)
+}
+
 /// Writes a whole header.
 pub fn write(frame: &mut [u8], destination: MacAddr, source: MacAddr, ethertype: u16) {
     set_addresses(frame, destination, source);
@@ -66,5 +75,6 @@ mod tests {
         write(&mut frame, to, from, ARP);
         assert_eq!(frame, [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 6]);
         assert_eq!((destination(&frame), source(&frame)), (to, from));
+        assert_eq!(ethertype(&frame), ARP);
     }
 }

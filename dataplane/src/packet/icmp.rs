@@ -60,6 +60,12 @@ pub fn rest(message: &[u8]) -> u32 {
     wire::get_u32(message, REST)
 }
 
+/// Writes the second word of the header, from host order; the checksum stays.
+#[inline]
+pub fn set_rest(message: &mut [u8], rest: u32) {
+    wire::put_u32(message, REST, rest);
+}
+
 /// Whether a type is that of a query or its answer. About anything else, errors and types that nobody knows, no
 /// ICMP error may be sent (RFC 1122 3.2.2).
 #[inline]

@@ -17,11 +17,14 @@ pub const ICMP: u8 = 1;
 pub const TCP: u8 = 6;
 /// The protocol number of UDP.
 pub const UDP: u8 = 17;
+/// The protocol number of SCTP.
+pub const SCTP: u8 = 132;
 
 const TOTAL_LEN: usize = 2;
 const IDENTIFICATION: usize = 4;
 const FLAGS: usize = 6;
 const DONT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS: u16 = 0x2000;
 const FRAGMENT_OFFSET: u16 = 0x1fff;
 const TTL: usize = 8;
 const PROTOCOL: usize = 9;
@@ -64,11 +67,41 @@ pub fn dont_fragment(packet: &[u8]) -> bool {
     wire::get_u16(packet, FLAGS) & DONT_FRAGMENT != 0
 }
 
+/// Whether this is a fragment, the first or another.
+#[inline]
+#[must_use]
+pub fn is_fragment(packet: &[u8]) -> bool {
+    wire::get_u16(packet, FLAGS) & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
+}
+
 /// Whether this is a fragment other than the first: it holds no L4 header.
 #[inline]
 #[must_use]
 pub fn is_later_fragment(packet: &[u8]) -> bool {
     wire::get_u16(packet, FLAGS) & FRAGMENT_OFFSET != 0
+}
+
+/// Where in its datagram a fragment begins, in bytes: a multiple of 8; 0 for a whole packet.
+#[inline]
+#[must_use]
+pub fn fragment_offset(packet: &[u8]) -> u16 {
+    (wire::get_u16(packet, FLAGS) & FRAGMENT_OFFSET) << 3
+}
+
+/// Whether other fragments of the same datagram follow this one.
+#[inline]
+#[must_use]
+pub fn more_fragments(packet: &[u8]) -> bool {
+    wire::get_u16(packet, FLAGS) & MORE_FRAGMENTS != 0
+}
+
+/// Makes a fragment of `total_len` bytes, header included, that begins at `offset` bytes, a multiple of 8, of its
+/// datagram; offset 0 with no `more` is a whole packet. It may be fragmented. The header checksum is computed anew.
+pub fn set_fragment(packet: &mut [u8], total_len: u16, offset: u16, more: bool) {
+    wire::put_u16(packet, TOTAL_LEN, total_len);
+    let more = if more { MORE_FRAGMENTS } else { 0 };
+    wire::put_u16(packet, FLAGS, offset >> 3 | more);
+    fill_checksum(packet);
 }
 
 /// The time to live.
@@ -227,7 +260,13 @@ mod tests {
             (ttl(&HEADER), protocol(&HEADER), identification(&HEADER)),
             (64, TCP, 0)
         );
-        assert!(dont_fragment(&HEADER) && !is_later_fragment(&HEADER));
+        assert!(dont_fragment(&HEADER) && !is_fragment(&HEADER));
+        for (field, later) in [(0x2000, false), (0x2001, true), (0x0001, true)] {
+            let mut piece = HEADER;
+            wire::put_u16(&mut piece, FLAGS, field);
+            assert!(is_fragment(&piece), "{field:#06x}");
+            assert_eq!(is_later_fragment(&piece), later, "{field:#06x}");
+        }
         assert_eq!(source(&HEADER), Ipv4Addr::new(10, 1, 0, 1));
         assert_eq!(destination(&HEADER), Ipv4Addr::new(10, 0, 0, 100));
     }
@@ -262,6 +301,28 @@ mod tests {
         let recorded = [
             0x45, 0, 0, 0x28, 0, 0, 0x40, 0, 0x3f, 6, 0x70, 0x1b, 10, 1, 0, 1, 192, 168, 1, 11,
         ];
+        assert_eq!(header, recorded);
+    }
+
+    /// The header of the second fragment of a recorded datagram.
+    #[test]
+    fn a_fragment_is_the_recorded_one() {
+        let recorded = [
+            0x45, 0, 4, 0x54, 0, 0x63, 0, 0xb9, 0x40, 0x11, 0x61, 0x18, 10, 1, 0, 1, 10, 0, 0, 100,
+        ];
+        assert_eq!(
+            (fragment_offset(&recorded), more_fragments(&recorded)),
+            (1480, false)
+        );
+        let mut header = recorded;
+        set_fragment(&mut header, 1500, 0, true);
+        assert_eq!(
+            (header[6..8].to_vec(), header[10..12].to_vec()),
+            (vec![0x20, 0], vec![0x40, 0x49])
+        );
+        assert_eq!((fragment_offset(&header), more_fragments(&header)), (0, true));
+        header[6] |= 0x40;
+        set_fragment(&mut header, 1108, 1480, false);
         assert_eq!(header, recorded);
     }
 

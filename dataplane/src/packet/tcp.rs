@@ -109,6 +109,26 @@ pub fn mss(segment: &[u8]) -> Option<u16> {
         .map(|option| wire::get_u16(options, option.at + 2))
 }
 
+/// Lowers the maximum segment size that a SYN announces to `most` bytes (RFC 9293 3.7.1). It never raises one, and
+/// adds none: a host that announces nothing is sent 536 bytes at most, or 1220 over IPv6. Segments without SYN, and
+/// options of a wrong length, are left alone.
+#[must_use]
+pub fn clamp_mss(segment: &mut [u8], most: u16) -> Delta {
+    let options = options(segment);
+    let too_large = |option: TcpOption| {
+        option.kind == MSS && option.len == 4 && wire::get_u16(options, option.at + 2) > most
+    };
+    if flags(segment) & SYN == 0 || !Walk::over(options).any(too_large) {
+        return Delta::NONE;
+    }
+    change_options(segment, MSS, |option| {
+        if option.len() == 4 {
+            let value = wire::get_u16(option, 2).min(most);
+            wire::put_u16(option, 2, value);
+        }
+    })
+}
+
 /// Overwrites a timestamps option (RFC 7323) by NOPs, so that no length changes.
 #[must_use]
 pub fn strip_timestamps(segment: &mut [u8]) -> Delta {

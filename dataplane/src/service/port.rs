@@ -33,7 +33,7 @@ pub struct PortSettings {
 impl PortSettings {
     /// Which of the port's addresses asks `neighbour`, or sends to it what is the gateway's own: the one in the
     /// longest prefix that holds `neighbour`, else the first of its family. A link-local neighbour sees the link-local
-    /// address. None when the port has no address of that family.
+    /// address. None when the port has no other address of that family.
     #[must_use]
     pub fn source_for(&self, neighbour: IpAddr) -> Option<IpAddr> {
         if let IpAddr::V6(address) = neighbour

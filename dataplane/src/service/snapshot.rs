@@ -7,7 +7,7 @@ use crate::flow::Mode;
 use crate::neighbour::{AddressTable, RouteTable};
 use crate::packet::PortId;
 use crate::worker::shard::ShardMap;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -35,6 +35,8 @@ pub struct Snapshot {
     /// By server slot.
     present: Vec<bool>,
     has_nat: bool,
+    /// Endpoints of NAT servers; empty unless `nat_icmp_send` asks for them.
+    nat_servers: HashSet<(IpAddr, u16, Protocol)>,
     /// By a server's endpoint: the endpoint of its one-packet service.
     replies: HashMap<(IpAddr, u16, Protocol), (IpAddr, u16)>,
 }
@@ -80,6 +82,11 @@ impl Snapshot {
             }
         }
         let replies = replies(&services);
+        let nat_servers = if settings.nat_icmp_send {
+            nat_servers(&services)
+        } else {
+            HashSet::new()
+        };
         let Network {
             shards,
             addresses,
@@ -101,6 +108,7 @@ impl Snapshot {
             by_key,
             present,
             has_nat,
+            nat_servers,
             replies,
         }
     }
@@ -140,6 +148,13 @@ impl Snapshot {
     #[must_use]
     pub fn reply_to(&self, server: IpAddr, port: u16, protocol: Protocol) -> Option<(IpAddr, u16)> {
         self.replies.get(&(server, port, protocol)).copied()
+    }
+
+    /// Whether this is the endpoint (port in host order) of a NAT server whose stray packets are answered by ICMP:
+    /// never without the setting `nat_icmp_send`.
+    #[must_use]
+    pub fn is_nat_server(&self, server: IpAddr, port: u16, protocol: Protocol) -> bool {
+        self.nat_servers.contains(&(server, port, protocol))
     }
 
     /// What happens to packets for a port of `vip` without a service, and for a service of it without a usable
@@ -185,4 +200,14 @@ fn replies(services: &[Option<Arc<Service>>]) -> HashMap<(IpAddr, u16, Protocol)
         }
     }
     replies
+}
+
+fn nat_servers(services: &[Option<Arc<Service>>]) -> HashSet<(IpAddr, u16, Protocol)> {
+    let ends = |service: &Arc<Service>| {
+        let protocol = service.key.protocol;
+        let nat = service.servers.iter().filter(|server| server.mode == Mode::Nat);
+        nat.map(|server| (server.address, server.port, protocol))
+            .collect::<Vec<_>>()
+    };
+    services.iter().flatten().flat_map(ends).collect()
 }

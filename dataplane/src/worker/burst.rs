@@ -13,7 +13,9 @@ pub(super) struct Burst<P> {
     pub(super) packets: ArrayVec<Option<P>, BURST>,
     pub(super) ports: ArrayVec<PortId, BURST>,
     pub(super) headers: [Headers; BURST],
-    /// Places of TCP and UDP packets that are ours to forward, in order of arrival.
+    /// For a packet that was put together from IPv6 fragments: the identification that they shared.
+    pub(super) identifications: [u32; BURST],
+    /// Places of TCP, UDP and SCTP packets that are ours to forward, in order of arrival.
     pub(super) flows: ArrayVec<Place, BURST>,
     /// What to look up for each of `flows`.
     pub(super) queries: ArrayVec<Query, BURST>,
@@ -27,6 +29,7 @@ impl<P> Burst<P> {
             packets: ArrayVec::new(),
             ports: ArrayVec::new(),
             headers: [Headers::NONE; BURST],
+            identifications: [0; BURST],
             flows: ArrayVec::new(),
             queries: ArrayVec::new(),
             hits: [None; BURST],

@@ -2,20 +2,28 @@
 //! change together here and nowhere else.
 
 use super::{Io, ServerState, Worker};
-use crate::flow::{Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, TcpState};
+use crate::flow::{Addresses6, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
 use crate::local::Pair;
-use crate::packet::{Headers, ipv4};
+use crate::packet::{Headers, ipv4, sctp};
 use crate::scheduler::Loads;
 use crate::service::Server;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Puts a new connection into the table and starts its timer. The first packet has still to be seen.
-    pub(super) fn open(&mut self, mut record: Record) -> Result<RecordId, InsertError> {
+    /// `addresses` are those of an IPv6 connection.
+    pub(super) fn open(
+        &mut self,
+        mut record: Record,
+        addresses: Option<Addresses6>,
+    ) -> Result<RecordId, InsertError> {
         record.stamp(self.now);
         record.flags.set(Flags::INACTIVE, true);
         let server = record.server;
         let deadline = self.snapshot.settings.timeouts.deadline(&record);
-        let id = self.table.insert(record)?;
+        let id = match addresses {
+            None => self.table.insert(record)?,
+            Some(addresses) => self.table.insert_v6(record, addresses)?,
+        };
         self.wheel.insert(self.table.records_mut(), id, deadline);
         let stats = &self.stats.servers[server as usize];
         stats.connections.add(1);
@@ -70,48 +78,53 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 stats.outbound_bytes.add(bytes);
             }
         }
-        if record.protocol == ipv4::TCP {
-            let old = record.tcp_state();
-            let new = old.next(record.mode(), direction, headers.l4_flags);
-            if new != old {
-                self.change_state(id, old, new);
-            }
+        let old = record.state;
+        let new = match record.protocol {
+            ipv4::TCP => record
+                .tcp_state()
+                .next(record.mode(), direction, headers.l4_flags) as u8,
+            ipv4::SCTP => next_sctp(record, direction, headers.l4_flags),
+            _ => old,
+        };
+        if new != old {
+            self.change_state(id, old, new);
         }
     }
 
-    /// The state machine has moved.
+    /// The state machine has moved: by the numbers of the protocol's states.
     #[cold]
     #[inline(never)]
-    fn change_state(&mut self, id: RecordId, old: TcpState, new: TcpState) {
+    pub(super) fn change_state(&mut self, id: RecordId, old: u8, new: u8) {
         let record = self.table.get_mut(id);
-        record.state = new as u8;
+        record.state = new;
         let stats = &self.stats.servers[record.server as usize];
-        let inactive = !new.is_active();
-        if inactive != record.flags.has(Flags::INACTIVE) {
-            record.flags.set(Flags::INACTIVE, inactive);
-            if inactive {
-                stats.active.down();
-                stats.inactive.up();
-            } else {
+        let (active, closing) = match record.protocol {
+            ipv4::SCTP => (record.sctp_state().is_active(), record.sctp_state().is_closing()),
+            _ => (record.tcp_state().is_active(), record.tcp_state().is_closing()),
+        };
+        if active == record.flags.has(Flags::INACTIVE) {
+            record.flags.set(Flags::INACTIVE, !active);
+            if active {
                 stats.inactive.down();
                 stats.active.up();
+            } else {
+                stats.active.down();
+                stats.inactive.up();
             }
         }
-        if record.mode() == Mode::Fullnat {
-            let closing = new.is_closing();
-            if closing != record.flags.has(Flags::CLOSING_LISTED) {
-                record.flags.set(Flags::CLOSING_LISTED, closing);
-                let pair = pair_of(record);
-                if closing {
-                    self.locals.closing(&pair, id);
-                } else {
-                    self.locals.reopened(id);
-                }
+        let protocol = record.protocol;
+        if record.mode() == Mode::Fullnat && closing != record.flags.has(Flags::CLOSING_LISTED) {
+            record.flags.set(Flags::CLOSING_LISTED, closing);
+            let pair = pair_of(record);
+            if closing {
+                self.locals.closing(&pair, id);
+            } else {
+                self.locals.reopened(id);
             }
         }
         let timeouts = &self.snapshot.settings.timeouts;
-        let timeout = timeouts.of(ipv4::TCP, new as u8);
-        if timeout < timeouts.of(ipv4::TCP, old as u8) {
+        let timeout = timeouts.of(protocol, new);
+        if timeout < timeouts.of(protocol, old) {
             let deadline = self.now.after(timeout);
             self.wheel.shorten(self.table.records_mut(), id, deadline);
         }
@@ -134,6 +147,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             state.overloaded &= connections * 4 >= upper * 3;
         }
     }
+}
+
+/// The state that an SCTP packet leads to. Cold beside TCP, and out of its way.
+#[inline(never)]
+fn next_sctp(record: &Record, direction: Direction, event: u8) -> u8 {
+    record
+        .sctp_state()
+        .next(record.mode(), direction, sctp::Event::from_number(event)) as u8
 }
 
 /// Whose local port a FULLNAT connection has.

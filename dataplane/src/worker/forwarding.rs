@@ -2,19 +2,28 @@
 //! resolve.
 
 use super::burst::Burst;
+use super::ends::addresses6;
 use super::schedule::{Refusal, Reply, Scheduled};
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, FlowIndex, Hit, Mode};
-use crate::forward::fullnat;
+use crate::flow::{Direction, FlowIndex, Hit, Mode, TcpState};
 use crate::neighbour::NeighbourId;
-use crate::packet::{Headers, Packet, ipv4, tcp};
+use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 
 /// Whether connections have been opened or closed since the burst was looked up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Disturbed {
     pub(super) opened: bool,
     pub(super) closed: bool,
+}
+
+/// How a packet that has been rewritten leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// Its next hop.
+    pub(super) neighbour: NeighbourId,
+    /// The longest IP packet in bytes that may go: what is longer goes in fragments. 0 = it goes as it is.
+    pub(super) limit: u16,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -26,72 +35,73 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let Some(mut packet) = burst.take(place) else {
                 continue;
             };
-            let headers = &burst.headers[usize::from(place)];
+            let at = usize::from(place);
+            let headers = &burst.headers[at];
             let mut hit = burst.hits[index];
             // A packet earlier in the burst may have opened this one's connection, or ended it.
             if self.disturbed.closed || (self.disturbed.opened && hit.is_none()) {
                 hit = self.table.lookup(&burst.queries[index]);
             }
-            match self.forward_flow(&mut packet, headers, hit) {
-                Ok(neighbour) => self.resolve(neighbour, packet),
-                Err(refusal) => self.refuse(packet, headers, refusal),
+            match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
+                Ok(Way { neighbour, limit: 0 }) => self.resolve(neighbour, packet),
+                Ok(way) => self.leave_in_fragments(way, packet, headers, burst.identifications[at]),
+                Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
         }
     }
 
-    /// Decides on one packet and rewrites it; the neighbour it goes to.
+    /// Decides on one packet and rewrites it; the way that it goes.
     #[inline]
     fn forward_flow(
         &mut self,
         packet: &mut I::Packet,
         headers: &Headers,
+        port: PortId,
         hit: Option<Hit>,
-    ) -> Result<NeighbourId, Refusal> {
+    ) -> Result<Way, Refusal> {
+        if headers.kind == Kind::Flow6
+            && let Some(hit) = hit
+        {
+            self.check_addresses(hit, headers, packet)?;
+        }
         let hit = match hit {
             Some(hit) if self.goes_on(hit, headers)? => hit,
             other => {
                 if let Some(old) = other {
                     self.close(old.id);
                 }
-                match self.schedule(headers, packet.bytes())? {
+                match self.schedule(headers, packet, port)? {
                     Scheduled::Connection(id) => Hit {
                         id,
                         direction: Direction::Inbound,
                     },
-                    Scheduled::Once(server) => return self.forward_once(packet, headers, server),
+                    Scheduled::Once(way) => return Ok(way),
                 }
             }
         };
         self.see(hit.id, hit.direction, headers);
         if headers.ttl <= 1 {
-            return Err(Refusal {
-                reason: DropReason::TtlExceeded,
-                reply: Reply::TimeExceeded,
-            });
+            return Err(TTL_EXCEEDED);
         }
         let neighbour = self.neighbour_of(hit)?;
-        self.check_length(neighbour, packet, headers)?;
-        self.rewrite(packet.bytes_mut(), headers, hit);
-        Ok(neighbour)
+        let limit = self.limit(hit, neighbour, packet, headers, port)?;
+        if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
+            self.clamp_mss(hit, packet.bytes_mut(), headers);
+        }
+        self.rewrite(packet, headers, hit)?;
+        Ok(Way { neighbour, limit })
     }
 
-    /// Whether the packet fits the port that it leaves by; asked before the rewrite, so that an ICMP error quotes
-    /// what its receiver has sent.
+    /// Whether an IPv6 packet is of the connection that has its key: keys hold a digest of the addresses. Two pairs
+    /// of addresses with one digest are about as likely as two equal keys of 56 random bits.
     #[inline]
-    fn check_length(
-        &self,
-        neighbour: NeighbourId,
-        packet: &I::Packet,
-        headers: &Headers,
-    ) -> Result<(), Refusal> {
-        if headers.end - headers.l3 <= self.least_mtu {
-            return Ok(());
+    fn check_addresses(&self, hit: Hit, headers: &Headers, packet: &I::Packet) -> Result<(), Refusal> {
+        let known = self.table.addresses(self.table.get(hit.id));
+        if known.arriving(hit.direction) == addresses6(headers, packet.bytes()) {
+            Ok(())
+        } else {
+            Err(DropReason::KeyCollision.into())
         }
-        self.fits(
-            neighbour,
-            headers,
-            ipv4::dont_fragment(&packet.bytes()[usize::from(headers.l3)..]),
-        )
     }
 
     /// Whether the packet belongs to the connection that was found. It does not when it opens a new one in its
@@ -99,7 +109,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// told.
     #[inline]
     fn goes_on(&self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
-        if headers.l4_flags & tcp::SYN != 0 && self.starts_anew(hit) {
+        if opens(headers) && self.starts_anew(hit) {
             return Ok(false);
         }
         if self.snapshot.server_present(self.table.get(hit.id).server) {
@@ -112,49 +122,22 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Whether a SYN from the client opens a new connection in the place of an old one that is over.
+    /// Whether an opening packet from the client opens a new connection in the place of an old one that is over.
     #[cold]
     fn starts_anew(&self, hit: Hit) -> bool {
         let record = self.table.get(hit.id);
+        let mode = self.snapshot.settings.conn_reuse_mode;
         hit.direction == Direction::Inbound
-            && record.protocol == ipv4::TCP
-            && record
-                .tcp_state()
-                .reusable(record.mode(), self.snapshot.settings.conn_reuse_mode)
-    }
-
-    /// A datagram that leaves no connection behind.
-    fn forward_once(
-        &mut self,
-        packet: &mut I::Packet,
-        headers: &Headers,
-        server: u32,
-    ) -> Result<NeighbourId, Refusal> {
-        if headers.ttl <= 1 {
-            return Err(Refusal {
-                reason: DropReason::TtlExceeded,
-                reply: Reply::TimeExceeded,
-            });
-        }
-        let neighbour = self.server_neighbour(server)?;
-        self.check_length(neighbour, packet, headers)?;
-        ipv4::decrement_ttl(&mut packet.bytes_mut()[usize::from(headers.l3)..]);
-        Ok(neighbour)
-    }
-
-    #[inline]
-    fn rewrite(&mut self, frame: &mut [u8], headers: &Headers, hit: Hit) {
-        let record = self.table.get_mut(hit.id);
-        if record.mode() == Mode::Fullnat {
-            fullnat::rewrite(frame, headers, record, hit.direction);
-        } else if let Some(packet) = frame.get_mut(usize::from(headers.l3)..) {
-            ipv4::decrement_ttl(packet);
-        }
+            && match record.protocol {
+                ipv4::TCP => record.tcp_state().reusable(record.mode(), mode),
+                ipv4::SCTP => record.sctp_state().reusable(mode),
+                _ => false,
+            }
     }
 
     /// The neighbour that the packet goes to, looked up once per connection and direction.
     #[inline]
-    fn neighbour_of(&mut self, hit: Hit) -> Result<NeighbourId, Refusal> {
+    pub(super) fn neighbour_of(&mut self, hit: Hit) -> Result<NeighbourId, Refusal> {
         let record = self.table.get(hit.id);
         let known = match hit.direction {
             Direction::Inbound => record.neighbour_in,
@@ -173,15 +156,77 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = *self.table.get(hit.id);
         match hit.direction {
             Direction::Inbound => {
+                if self.servers[record.server as usize].is_ours {
+                    return Err(self.nothing_listens(hit));
+                }
                 let neighbour = self.server_neighbour(record.server)?;
                 self.table.get_mut(hit.id).neighbour_in = neighbour.0;
                 Ok(neighbour)
             }
             Direction::Outbound => {
-                let neighbour = self.neighbour_towards(record.inbound.source().into())?;
+                let client = if record.inbound.is_v6() {
+                    self.table.addresses(&record).client().into()
+                } else {
+                    record.inbound.source().into()
+                };
+                let neighbour = self.neighbour_towards(client)?;
                 self.table.get_mut(hit.id).neighbour_out = neighbour.0;
                 Ok(neighbour)
             }
         }
+    }
+
+    /// A server that is the gateway itself: it runs no services of its own, so the client hears what it would hear
+    /// from a host where nothing listens, and the connection is over.
+    fn nothing_listens(&mut self, hit: Hit) -> Refusal {
+        let record = self.table.get(hit.id);
+        if record.protocol == ipv4::TCP {
+            let old = record.tcp_state();
+            self.change_state(hit.id, old as u8, TcpState::Close as u8);
+        }
+        Refusal {
+            reason: DropReason::ServerIsGateway,
+            reply: Reply::Reset,
+        }
+    }
+
+    /// The neighbour through which a server is reached.
+    pub(super) fn server_neighbour(&mut self, slot: u32) -> Result<NeighbourId, Refusal> {
+        let state = self.servers[slot as usize];
+        if state.neighbour != NeighbourId::NONE {
+            return Ok(state.neighbour);
+        }
+        let neighbour = self.neighbour_towards(state.end.ip()).map_err(|reason| Refusal {
+            reason,
+            // As the kernel's routing tells: there is a service, and no way to its server.
+            reply: match reason {
+                DropReason::NoRoute => Reply::HostUnreachable,
+                _ => Reply::Silence,
+            },
+        })?;
+        let port = &self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)];
+        let state = &mut self.servers[slot as usize];
+        state.neighbour = neighbour;
+        state.source = port.source_for(state.end.ip());
+        if state.mode == Mode::Tun && state.source.is_none() {
+            return Err(DropReason::NoTunnelSource.into());
+        }
+        Ok(neighbour)
+    }
+}
+
+/// A packet whose TTL or hop limit ends here.
+pub(super) const TTL_EXCEEDED: Refusal = Refusal {
+    reason: DropReason::TtlExceeded,
+    reply: Reply::TimeExceeded,
+};
+
+/// Whether a packet is one that opens a connection: a SYN, or an INIT.
+#[inline]
+fn opens(headers: &Headers) -> bool {
+    match headers.protocol {
+        ipv4::TCP => headers.l4_flags & tcp::SYN != 0,
+        ipv4::SCTP => headers.l4_flags == sctp::Event::Init as u8,
+        _ => false,
     }
 }

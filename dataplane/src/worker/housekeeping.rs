@@ -3,10 +3,11 @@
 
 use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
+use super::transmit::Link;
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
-use crate::neighbour::{self, Announcer, NeighbourId};
-use crate::packet::PortRules;
+use crate::neighbour::{self, AddressClass, Announcer, NeighbourId};
+use crate::packet::{PortId, PortRules};
 use crate::scheduler::{Scheduler, SchedulerState};
 use crate::service::{Service, Snapshot};
 use crate::time::{Tick, seconds};
@@ -84,6 +85,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         self.expire();
         self.tend_neighbours();
+        self.expire_fragments();
         self.announce();
         self.go_on_reviewing();
         self.go_on_sweeping();
@@ -230,6 +232,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
+    /// Which servers are the gateway's own addresses.
+    fn find_own_servers(&mut self) {
+        for state in &mut self.servers {
+            let address = state.end.ip();
+            let own = self.snapshot.addresses.class_of(address) != AddressClass::None;
+            state.is_ours = own || address.is_loopback();
+        }
+    }
+
     /// Takes the first snapshot into use.
     pub(super) fn begin(&mut self) {
         let snapshot = Arc::clone(&self.snapshot);
@@ -238,6 +249,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
             self.adopt_service(None, service);
         }
+        self.find_own_servers();
         self.stats.epoch.set(snapshot.epoch);
     }
 
@@ -268,6 +280,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (_, None) => self.services[slot as usize] = None,
             }
         }
+        self.find_own_servers();
         if new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts {
             self.review_from = Some(0);
         }
@@ -283,6 +296,26 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             check_partial: port.check_partial,
             digest: self.digest,
         }));
+        self.links.clear();
+        self.links.extend(
+            snapshot
+                .ports
+                .iter()
+                .zip(0..)
+                .map(|(port, number)| match port.vlan {
+                    None => Link {
+                        mac: port.mac,
+                        queue: PortId(number),
+                        vlan: 0,
+                    },
+                    Some(vlan) => Link {
+                        mac: port.mac,
+                        queue: vlan.parent,
+                        vlan: vlan.id,
+                    },
+                }),
+        );
+        self.passes_by = snapshot.has_nat() || snapshot.settings.transit;
     }
 
     fn set_static_neighbours(&mut self, snapshot: &Snapshot) {
@@ -325,6 +358,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     end,
                     ..ServerState::default()
                 };
+            }
+            if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
+                (state.mode, state.tunnel) = (server.mode, server.tunnel);
+                // The source of a tunnel is found together with the neighbour.
+                state.neighbour = NeighbourId::NONE;
             }
             if (state.upper, state.lower) != (server.upper_threshold, server.lower_threshold) {
                 (state.upper, state.lower) = (server.upper_threshold, server.lower_threshold);

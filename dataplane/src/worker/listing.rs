@@ -97,9 +97,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let connections = go_on(&mut listings.connections, |listing, cursor, slice| {
             table.scan(cursor, slice, |_, record| {
                 let server = servers[record.server as usize].end;
-                let _ = listing
-                    .entries
-                    .push(Connection::describe(record, server, timeouts, *now));
+                let _ = listing.entries.push(Connection::describe(
+                    record,
+                    &table.ends(record),
+                    server,
+                    timeouts,
+                    *now,
+                ));
             })
         });
         let neighbours = go_on(&mut listings.neighbours, |listing, told, slice| {

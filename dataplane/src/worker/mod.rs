@@ -11,20 +11,28 @@
 mod answer;
 mod burst;
 mod connection;
+mod discovery;
+mod ends;
 mod forwarding;
+mod fragments;
 mod housekeeping;
+mod icmp;
 mod io;
+mod length;
 mod listing;
 mod mailbox;
 mod memory_io;
+mod opening;
 mod rate;
 mod receive;
+mod rewriting;
 mod schedule;
 pub mod shard;
 mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transmit;
+mod tunnel_errors;
 
 pub use io::{BURST, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
@@ -32,19 +40,20 @@ pub use memory_io::MemoryIo;
 pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 
 use crate::drops::DropReason;
-use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Wheel};
+use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Mode, Wheel};
+use crate::fragment::Reassembly;
 use crate::local::{LocalPorts, LocalPortsConfig};
 use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
 use crate::scheduler::SchedulerState;
-use crate::service::Snapshot;
+use crate::service::{Snapshot, Tunnel};
 use crate::time::Tick;
 use arrayvec::ArrayVec;
 use burst::Burst;
 use rate::RateLimit;
 use shard::{ShardKey, ShardSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Sizes of a worker's tables, fixed at its start.
@@ -58,7 +67,7 @@ pub struct Sizes {
     pub servers: u32,
     /// Neighbours.
     pub neighbours: u16,
-    /// Datagrams that are put together from fragments at the same time.
+    /// Packets that may be put together from fragments at once.
     pub fragments: u16,
     /// Put the tables into 2 MB hugepages where the system has them.
     pub hugepages: bool,
@@ -78,6 +87,16 @@ struct ServiceState {
 struct ServerState {
     /// Its address and port.
     end: SocketAddr,
+    /// Its forwarding mode.
+    mode: Mode,
+    /// How packets to it are wrapped, in TUN.
+    tunnel: Tunnel,
+    /// The gateway's own address towards it, known with the neighbour; none when there is none of its family.
+    source: Option<IpAddr>,
+    /// What is known of the path through its tunnel.
+    path_mtu: length::PathMtu,
+    /// Whether it is an address of the gateway itself, where nothing listens.
+    is_ours: bool,
     /// The neighbour through which it is reached; none = to be looked up.
     neighbour: NeighbourId,
     /// Whether it gets no new connections because of its thresholds.
@@ -90,7 +109,12 @@ struct ServerState {
 impl Default for ServerState {
     fn default() -> ServerState {
         ServerState {
-            end: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+            end: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            mode: Mode::Nat,
+            tunnel: Tunnel::default(),
+            source: None,
+            path_mtu: length::PathMtu::default(),
+            is_ours: false,
             neighbour: NeighbourId::NONE,
             overloaded: false,
             upper: 0,
@@ -115,6 +139,13 @@ pub struct Worker<I: Io, X: FlowIndex> {
     behind: bool,
     locals: LocalPorts,
     neighbours: NeighbourTable<I::Packet>,
+    fragments: Reassembly<I::Packet>,
+    /// Whether packets to strangers may be ours: replies of NAT servers, or a router's work.
+    passes_by: bool,
+    /// The IPv4 identification given last to a packet of our own.
+    identification: u32,
+    /// How ports send: a VLAN by its parent, with a tag.
+    links: Vec<transmit::Link>,
     services: Vec<Option<ServiceState>>,
     servers: Vec<ServerState>,
     stats: Arc<WorkerStats>,
@@ -124,7 +155,10 @@ pub struct Worker<I: Io, X: FlowIndex> {
     now: Tick,
     /// Turns since the start, for what is done every so many.
     turns: u64,
+    /// For what the gateway answers.
     replies: RateLimit,
+    /// For ICMP errors of others that it passes on.
+    passed_errors: RateLimit,
     events: housekeeping::EventGate,
     announcer: Announcer,
     disturbed: forwarding::Disturbed,
@@ -159,10 +193,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         )?;
         let hasher = FlowHasher::new(sizes.seed, sizes.seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15);
         let ports = snapshot.ports.len();
+        let physical = snapshot.ports.iter().filter(|port| port.vlan.is_none()).count();
         let mut services = Vec::with_capacity(sizes.services as usize);
         services.resize_with(sizes.services as usize, || None);
-        let mut outgoing = Vec::with_capacity(ports);
-        outgoing.resize_with(ports, ArrayVec::new);
+        let mut outgoing = Vec::with_capacity(physical);
+        outgoing.resize_with(physical, ArrayVec::new);
         let mut worker = Worker {
             number,
             io,
@@ -176,6 +211,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             locals,
             neighbour_words: neighbours.words(),
             neighbours,
+            fragments: Reassembly::new(sizes.fragments, sizes.seed ^ 0x6672_6167),
+            passes_by: false,
+            identification: sizes.seed as u32,
+            links: Vec::with_capacity(ports),
             services,
             servers: vec![ServerState::default(); sizes.servers as usize],
             stats,
@@ -185,6 +224,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             now: Tick(0),
             turns: 0,
             replies: RateLimit::default(),
+            passed_errors: RateLimit::default(),
             events: housekeeping::EventGate::default(),
             announcer: housekeeping::announcer(),
             disturbed: forwarding::Disturbed::default(),
@@ -218,8 +258,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.keep_house(packets == 0);
         self.flush();
         self.turns += 1;
-        // Transmit buffers are empty now: what is held waits for a neighbour.
-        self.stats.held.set(self.neighbours.held() as u64);
+        // Transmit buffers are empty now: what is held waits for a neighbour, or for the rest of its packet.
+        let held = self.neighbours.held() + self.fragments.held();
+        self.stats.held.set(held as u64);
         debug_assert!(self.stats.conserves(), "packets have been lost: {:?}", self.stats);
         packets
     }

@@ -6,8 +6,10 @@ use crate::arch;
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
 use crate::neighbour::AddressClass;
-use crate::packet::{Kind, Packet, PortId, parse_into};
+use crate::packet::{Headers, Kind, Packet, PortId, complete_partial, parse_into, vlan};
+use crate::worker::shard::Shard;
 use arrayvec::ArrayVec;
+use std::net::IpAddr;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Takes a burst from `port` through all stages; returns its length.
@@ -57,66 +59,187 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.forward(burst);
     }
 
-    /// Validates every packet. What is not TCP or UDP is answered at once: there is little of it.
+    /// Validates every packet.
     fn parse(&mut self, burst: &mut Burst<I::Packet>) {
         for at in 0..burst.packets.len() {
             let port = burst.ports[at];
             let Some(packet) = &burst.packets[at] else {
                 continue;
             };
-            let place = at as Place;
             let rules = &self.rules[usize::from(port.0)];
-            if let Err(reason) = parse_into(packet, rules, &mut burst.headers[at]) {
-                if let Some(packet) = burst.take(place) {
-                    self.discard(packet, reason);
-                }
-                continue;
-            }
-            match burst.headers[at].kind {
-                Kind::Flow => burst.flows.push(place),
-                Kind::Flow6 | Kind::Icmp6 | Kind::Fragment | Kind::Fragment6 => {
-                    if let Some(packet) = burst.take(place) {
-                        self.discard(packet, DropReason::Fragment);
-                    }
-                }
-                Kind::Arp => self.arp(burst, place),
-                Kind::Icmp => self.icmp(burst, place),
+            match parse_into(packet, rules, &mut burst.headers[at]) {
+                Ok(()) => self.sort(burst, at as Place),
+                Err(reason) => self.look_again(burst, at as Place, reason),
             }
         }
     }
 
-    /// Names the owner of every flow: of a packet to a VIP by its source, of one to a local address by its
-    /// destination. Hands over what another worker owns, and ends what is not for us.
+    /// Puts a validated packet where it belongs. What is no flow is dealt with at once: there is little of it.
+    #[inline]
+    fn sort(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
+        match burst.headers[usize::from(place)].kind {
+            Kind::Flow | Kind::Flow6 => burst.flows.push(place),
+            Kind::Arp => self.arp(burst, place),
+            Kind::Icmp | Kind::Icmp6 => self.icmp(burst, place),
+            Kind::Fragment | Kind::Fragment6 => self.gather(burst, place),
+        }
+    }
+
+    /// A packet that the parser does not take as it is: the tag of a VLAN comes off, and a checksum that the sender
+    /// left to an offload is computed. Anything else ends here.
+    #[inline(never)]
+    fn look_again(&mut self, burst: &mut Burst<I::Packet>, place: Place, mut reason: DropReason) {
+        let at = usize::from(place);
+        // One tag and one checksum at the most.
+        for _ in 0..2 {
+            let Some(packet) = &mut burst.packets[at] else {
+                return;
+            };
+            let changed = match reason {
+                DropReason::VlanTag => match untag(packet, &self.snapshot.ports, burst.ports[at]) {
+                    Some(port) => {
+                        burst.ports[at] = port;
+                        true
+                    }
+                    None => false,
+                },
+                DropReason::PartialChecksum => {
+                    let completed = complete_partial(packet);
+                    self.stats.completed_checksums.add(u64::from(completed));
+                    completed
+                }
+                _ => false,
+            };
+            if !changed {
+                break;
+            }
+            let rules = &self.rules[usize::from(burst.ports[at].0)];
+            match parse_into(packet, rules, &mut burst.headers[at]) {
+                Ok(()) => return self.sort(burst, place),
+                Err(other) => reason = other,
+            }
+        }
+        if let Some(packet) = burst.take(place) {
+            self.discard(packet, reason);
+        }
+    }
+
+    /// A fragment: kept until all of its packet are there, which then goes on in the last one's place.
+    #[cold]
+    #[inline(never)]
+    fn gather(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
+        let at = usize::from(place);
+        let Some(packet) = burst.take(place) else {
+            return;
+        };
+        let (_, destination) = super::ends::addresses(&burst.headers[at], packet.bytes());
+        if !self.is_wanted(destination) {
+            return self.discard(packet, DropReason::NotForUs);
+        }
+        let Some(whole) = self.put_together(packet, &burst.headers[at], burst.ports[at]) else {
+            return;
+        };
+        burst.identifications[at] = whole.identification;
+        let rules = &self.rules[usize::from(burst.ports[at].0)];
+        let parsed = parse_into(&whole.packet, rules, &mut burst.headers[at]);
+        burst.packets[at] = Some(whole.packet);
+        match parsed {
+            Ok(()) => {
+                burst.headers[at].largest_fragment = whole.largest;
+                self.sort(burst, place);
+            }
+            Err(reason) => {
+                if let Some(packet) = burst.take(place) {
+                    self.discard(packet, reason);
+                }
+            }
+        }
+    }
+
+    /// Whether a packet to this address is anything to the gateway.
+    pub(super) fn is_wanted(&self, destination: IpAddr) -> bool {
+        match self.snapshot.addresses.class_of(destination) {
+            AddressClass::Vip | AddressClass::Local | AddressClass::Port(_) => true,
+            AddressClass::None => self.passes_by,
+        }
+    }
+
+    /// Names the owner of every flow: of a packet to a VIP by its source, of one to a local address, or to a client
+    /// of a NAT server, by its destination. Hands over what another worker owns, and ends what is not for us.
     fn steer(&mut self, burst: &mut Burst<I::Packet>) {
         let mut kept = ArrayVec::<Place, BURST>::new();
         for index in 0..burst.flows.len() {
             let place = burst.flows[index];
-            let key = burst.headers[usize::from(place)].key;
-            let (address, port) = match self.snapshot.addresses.class(key.destination()) {
-                AddressClass::Vip => (key.source(), key.source_port()),
-                AddressClass::Local => (key.destination(), key.destination_port()),
-                AddressClass::Port(_) | AddressClass::None => {
-                    if let Some(packet) = burst.take(place) {
-                        self.discard(packet, DropReason::NotForUs);
-                    }
-                    continue;
+            let headers = &burst.headers[usize::from(place)];
+            let home = match headers.kind {
+                Kind::Flow => {
+                    let key = headers.key;
+                    let class = self.snapshot.addresses.class(key.destination());
+                    self.home(class, |is_source| {
+                        if is_source {
+                            self.shard_key.shard(key.source(), key.source_port())
+                        } else {
+                            self.shard_key.shard(key.destination(), key.destination_port())
+                        }
+                    })
                 }
+                _ => self.home_v6(headers, burst.packets[usize::from(place)].as_ref()),
             };
-            if self.owned.is_all() {
-                kept.push(place);
-                continue;
-            }
-            let owner = self.snapshot.shards.owner(self.shard_key.shard(address, port));
-            if owner == self.number {
-                kept.push(place);
-            } else if let Some(packet) = burst.take(place) {
-                match self.io.hand_over(owner, burst.ports[usize::from(place)], packet) {
-                    Ok(()) => self.stats.handed_over.add(1),
-                    Err(packet) => self.discard(packet, DropReason::SteerFull),
+            match home {
+                Ok(owner) if owner == self.number => kept.push(place),
+                Ok(owner) => {
+                    if let Some(packet) = burst.take(place) {
+                        self.hand_over(owner, burst.ports[usize::from(place)], packet);
+                    }
+                }
+                Err(reason) => {
+                    if let Some(packet) = burst.take(place) {
+                        self.discard(packet, reason);
+                    }
                 }
             }
         }
         burst.flows = kept;
+    }
+
+    /// The owner of a packet to an address of this class; `shard` is of its source or of its destination.
+    #[inline(always)]
+    fn home(&self, class: AddressClass, shard: impl FnOnce(bool) -> Shard) -> Result<u8, DropReason> {
+        let by_source = match class {
+            AddressClass::Vip => true,
+            AddressClass::Local => false,
+            AddressClass::None if self.passes_by => false,
+            AddressClass::Port(_) | AddressClass::None => return Err(DropReason::NotForUs),
+        };
+        if self.owned.is_all() {
+            return Ok(self.number);
+        }
+        Ok(self.snapshot.shards.owner(shard(by_source)))
+    }
+
+    #[inline(never)]
+    fn home_v6(&self, headers: &Headers, packet: Option<&I::Packet>) -> Result<u8, DropReason> {
+        let ends = super::ends::of(headers, packet.map_or(&[], Packet::bytes));
+        self.owner_of(&ends)
+    }
+
+    /// The owner of the connection that a packet between these ends belongs to.
+    pub(super) fn owner_of(&self, ends: &super::schedule::Ends) -> Result<u8, DropReason> {
+        self.home(self.snapshot.addresses.class_of(ends.destination), |by_source| {
+            if by_source {
+                self.shard_key.shard_of(ends.source, ends.source_port)
+            } else {
+                self.shard_key.shard_of(ends.destination, ends.destination_port)
+            }
+        })
+    }
+
+    /// Gives a packet to the worker that owns its connection.
+    pub(super) fn hand_over(&mut self, owner: u8, port: PortId, packet: I::Packet) {
+        match self.io.hand_over(owner, port, packet) {
+            Ok(()) => self.stats.handed_over.add(1),
+            Err(packet) => self.discard(packet, DropReason::SteerFull),
+        }
     }
 
     /// Looks up every flow in one batch, both directions, so that the memory of all of them is fetched at once.
@@ -130,4 +253,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let count = burst.queries.len();
         self.table.lookup_burst(&burst.queries, &mut burst.hits[..count]);
     }
+}
+
+/// Takes the tag off a frame of one of the VLANs of `port`; the port that the VLAN is. Priority tags (IEEE 802.1Q
+/// 6.9.1: VLAN 0) are no VLAN. None when the port has no such VLAN.
+fn untag<P: Packet>(packet: &mut P, ports: &[crate::service::PortSettings], port: PortId) -> Option<PortId> {
+    let id = vlan::untag(packet)?;
+    if id == 0 {
+        return Some(port);
+    }
+    let is_it = |settings: &crate::service::PortSettings| {
+        settings
+            .vlan
+            .is_some_and(|vlan| vlan.parent == port && vlan.id == id)
+    };
+    ports.iter().position(is_it).map(|at| PortId(at as u8))
 }

@@ -10,7 +10,7 @@
 //! one shard takes no more than one address that repeats one port, whatever the key.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// How many shards there are; a device's RSS redirection table of 128 entries maps them one to one.
 pub const SHARDS: usize = 128;
@@ -188,6 +188,20 @@ impl ShardKey {
         start | u16::from(self.low_port[usize::from(wanted & 127)])
     }
 
+    /// As [`ShardKey::shard`], for an address of either family.
+    #[inline]
+    #[must_use]
+    pub fn shard_of(&self, address: IpAddr, port: u16) -> Shard {
+        self.shard(folded(address), port)
+    }
+
+    /// As [`ShardKey::port_of`], for an address of either family.
+    #[inline]
+    #[must_use]
+    pub fn port_for(&self, address: IpAddr, shard: Shard, block: u16) -> u16 {
+        self.port_of(folded(address), shard, block)
+    }
+
     #[inline]
     fn address_part(&self, address: Ipv4Addr) -> u8 {
         let [a, b, c, d] = address.octets().map(usize::from);
@@ -198,6 +212,22 @@ impl ShardKey {
     fn port_part(&self, port: u16) -> u8 {
         let [high, low] = port.to_be_bytes().map(usize::from);
         self.port[0][high] ^ self.port[1][low]
+    }
+}
+
+/// An IPv6 address as 32 bits, linear in its bits and without loss between addresses that differ in one of their
+/// four words only.
+#[inline]
+fn folded(address: IpAddr) -> Ipv4Addr {
+    match address {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            let word = |shift: u32| (bits >> shift) as u32;
+            Ipv4Addr::from_bits(
+                word(0) ^ word(32).rotate_left(8) ^ word(64).rotate_left(16) ^ word(96).rotate_left(24),
+            )
+        }
     }
 }
 

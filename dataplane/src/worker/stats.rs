@@ -101,10 +101,13 @@ pub struct WorkerStats {
     pub sent: Counter,
     /// Packets handed over to other workers.
     pub handed_over: Counter,
-    /// Packets that ended here on purpose: ARP that was addressed to us.
+    /// Packets that ended here on purpose: ARP and neighbour discovery, fragments that became a whole packet, a packet
+    /// that went on in fragments.
     pub consumed: Counter,
-    /// Packets that wait for a neighbour or in a transmit buffer now.
+    /// Packets that wait for a neighbour, for the other fragments, or in a transmit buffer now.
     pub held: Counter,
+    /// Packets whose checksum the sender had left to an offload, completed here.
+    pub completed_checksums: Counter,
     /// Packets dropped, by reason.
     pub drops: [Counter; DropReason::COUNT],
     /// Packets received, by port.
@@ -144,6 +147,7 @@ impl WorkerStats {
             handed_over: Counter::default(),
             consumed: Counter::default(),
             held: Counter::default(),
+            completed_checksums: Counter::default(),
             drops: std::array::from_fn(|_| Counter::default()),
             port_received: zeroes(ports),
             port_sent: zeroes(ports),

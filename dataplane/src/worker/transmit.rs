@@ -1,12 +1,22 @@
 //! The stages after the rewrite: resolve and transmit.
 
-use super::schedule::{Refusal, Reply};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
 use crate::neighbour::{Hold, NeighbourId};
-use crate::packet::{Headers, MacAddr, Packet, PortId, ethernet};
+use crate::packet::{MacAddr, Packet, PortId, ethernet, vlan};
 use std::net::IpAddr;
+
+/// How a port sends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    /// The source MAC.
+    pub(super) mac: MacAddr,
+    /// The port with the queue: itself, or the parent of a VLAN.
+    pub(super) queue: PortId,
+    /// The VLAN's number; 0 = frames go without a tag.
+    pub(super) vlan: u16,
+}
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sends a forwarded packet to its neighbour, or lets it wait for the neighbour's MAC.
@@ -18,41 +28,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Whether a packet that is longer than some port's MTU is too long for the port it would leave by.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn fits(
-        &self,
-        neighbour: NeighbourId,
-        headers: &Headers,
-        dont_fragment: bool,
-    ) -> Result<(), Refusal> {
-        let port = self.neighbours.port_of(neighbour);
-        let mtu = self.snapshot.ports[usize::from(port.0)].mtu;
-        if headers.end - headers.l3 <= mtu {
-            return Ok(());
-        }
-        // Without DF it would have to be fragmented, which the gateway does not do yet; no reply tells of that.
-        let reply = if dont_fragment {
-            Reply::FragmentationNeeded(mtu)
-        } else {
-            Reply::Silence
-        };
-        Err(Refusal {
-            reason: DropReason::ExceedsMtu,
-            reply,
-        })
-    }
-
     /// Sends a packet that is complete but for its MAC addresses.
     #[inline]
     pub(super) fn send(&mut self, port: PortId, destination: MacAddr, mut packet: I::Packet) {
-        let source = self.rules[usize::from(port.0)].mac;
-        ethernet::set_addresses(packet.bytes_mut(), destination, source);
-        if self.outgoing[usize::from(port.0)].is_full() {
-            self.flush_port(port);
+        let link = self.links[usize::from(port.0)];
+        ethernet::set_addresses(packet.bytes_mut(), destination, link.mac);
+        if link.vlan != 0 && !vlan::tag(&mut packet, link.vlan) {
+            return self.discard(packet, DropReason::NoHeadroom);
         }
-        self.outgoing[usize::from(port.0)].push(packet);
+        if self.outgoing[usize::from(link.queue.0)].is_full() {
+            self.flush_port(link.queue);
+        }
+        self.outgoing[usize::from(link.queue.0)].push(packet);
     }
 
     /// Sends to an address by way of the routes a packet that the gateway has made.

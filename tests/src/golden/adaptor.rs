@@ -36,6 +36,7 @@ impl Gateway for Engine {
         let on = value != 0;
         match name {
             "sloppy_tcp" => self.0.change_settings(|settings| settings.sloppy_tcp = on),
+            "sloppy_sctp" => self.0.change_settings(|settings| settings.sloppy_sctp = on),
             "conn_reuse_mode" => {
                 self.0
                     .change_settings(|settings| settings.conn_reuse_mode = value.clamp(0, 3) as u8);

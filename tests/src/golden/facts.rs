@@ -88,7 +88,7 @@ impl Facts {
                     .extend(s.events.iter().filter_map(|event| event.key.clone()));
             }
             Shape::States(s) => {
-                self.sctp = s.events.iter().any(|event| event.flags.is_none());
+                self.sctp = s.events.iter().any(|event| event.chunk.is_some());
                 self.modes.extend(mode_of(&s.fwd));
                 self.sysctls.extend(s.sysctl.keys().cloned());
             }

@@ -144,7 +144,7 @@ fn table(conns: &[FlowConnection], gateway: &mut dyn Gateway, check: &mut Check<
 }
 
 /// The recorder read the table up to two seconds after the packet, and the kernel shows whole seconds.
-fn rounded(left: Duration, shown: u64) -> u64 {
+pub(super) fn rounded(left: Duration, shown: u64) -> u64 {
     let (low, high) = (Duration::from_secs(shown), Duration::from_secs(shown + 2));
     if low <= left && left <= high {
         shown

@@ -2,6 +2,7 @@
 
 use super::gateway::{Injected, Port, Sent};
 use super::rig;
+use super::sctp;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -29,7 +30,7 @@ fn fold(sum: u32) -> [u8; 2] {
 }
 
 /// An IPv4 packet: TTL 64, identification 0, don't-fragment.
-fn ipv4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn ipv4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let [high, low] = (20 + payload.len() as u16).to_be_bytes();
     let mut packet = vec![0x45, 0, high, low, 0, 0, 0x40, 0, 64, protocol, 0, 0];
     packet.extend(src.octets());
@@ -152,6 +153,7 @@ fn answer(packet: &[u8]) -> String {
         }
         (4, Some(&TCP), _) => "reply:TCP".to_owned(),
         (4, Some(&UDP), _) => "reply:UDP".to_owned(),
+        (4, Some(&sctp::PROTOCOL), _) => "reply:SCTP".to_owned(),
         _ => "reply:?".to_owned(),
     }
 }
@@ -201,7 +203,7 @@ pub(super) fn unhex(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Source endpoint and destination MAC's server of the first TCP or UDP packet sent to a server.
+/// Source endpoint of the first TCP, UDP or SCTP packet sent to a server.
 pub(super) fn source_towards_server(injected: &Injected) -> Option<SocketAddrV4> {
     let frame = injected.sent.iter().find(|sent| sent.port == Port::Lan)?;
     let packet = packet(&frame.frame)?;

@@ -16,6 +16,7 @@ mod report;
 mod rig;
 mod rules;
 mod sched;
+mod sctp;
 mod states;
 mod unsupported;
 

@@ -92,9 +92,12 @@ pub(super) struct Transition {
     pub(super) from: String,
     pub(super) seen_output: bool,
     pub(super) dir: String,
-    /// TCP; SCTP has `chunk`.
+    /// TCP: the segment's flags, a letter each.
     pub(super) flags: Option<String>,
+    /// SCTP: the packet's only chunk.
+    pub(super) chunk: Option<String>,
     pub(super) to: Option<String>,
+    /// What the recorder took for the timer, a round number near `shown`.
     pub(super) timeout: Option<u64>,
     pub(super) shown: Option<u64>,
 }

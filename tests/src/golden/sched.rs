@@ -7,6 +7,7 @@ use super::recording::{Counted, Sched, SchedEvent};
 use super::report::Check;
 use super::rig;
 use super::rules::Expected;
+use super::sctp;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -118,7 +119,7 @@ impl Replay<'_> {
                 }
                 command(self.gateway, event.cmd.as_ref().ok_or("no command")?)
             }
-            "syn" | "est" | "data" | "fin" | "rst" | "udp" => self.packets(event, check),
+            "syn" | "est" | "data" | "fin" | "rst" | "udp" | "sctp-init" => self.packets(event, check),
             other => Err(format!("operation `{other}` is not known")),
         }
     }
@@ -137,6 +138,7 @@ impl Replay<'_> {
             "data" => vec![tcp(PSH | ACK, ISN + 1, ACKNOWLEDGED)],
             "fin" => vec![tcp(FIN | ACK, ISN + 1, ACKNOWLEDGED)],
             "rst" => vec![tcp(RST, ISN + 1, 0)],
+            "sctp-init" => vec![sctp::init(source, target)],
             _ => vec![frames::udp(source, target, b"hello")],
         };
         let dr = self.scenario.fwd == "dr";

@@ -10,12 +10,12 @@ use super::recording::{States, Transition};
 use super::report::Check;
 use super::rig;
 use super::rules::Expected;
-use super::sched;
+use super::{flows, sched, sctp};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-/// The server and the port, of the server and of the service.
-const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 168, 1, 11), 80);
+/// The server.
+const SERVER: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 11);
 /// The first connection's source port.
 const FIRST_PORT: u16 = 2001;
 
@@ -30,28 +30,35 @@ pub(super) fn replay(
         other => return Err(format!("forwarding `{other}` is not known")),
     };
     sched::settings(gateway, scenario.sysctl.iter(), check);
+    let talk = if scenario.events.iter().any(|event| event.chunk.is_some()) {
+        Talk::Sctp
+    } else {
+        Talk::Tcp
+    };
     let pool = if mode == Mode::Fullnat {
         format!(" --local-addresses {}", rig::LOCAL_ADDRESSES)
     } else {
         String::new()
     };
-    sched::command(gateway, &format!("-A -t {}:80 -s rr{pool}", rig::VIP))?;
+    let service = format!("{} {}:{}", talk.option(), rig::VIP, talk.port());
+    sched::command(gateway, &format!("-A {service} -s rr{pool}"))?;
     sched::command(
         gateway,
-        &format!("-a -t {}:80 -r {SERVER} {}", rig::VIP, mode.option()),
+        &format!("-a {service} -r {SERVER}:{} {}", talk.port(), mode.option()),
     )?;
     if let Some(line) = timeouts(&scenario.note) {
         sched::command(gateway, &line)?;
     }
     for (number, event) in scenario.events.iter().enumerate() {
-        let flags = event.flags.as_deref().unwrap_or("?");
-        check.at(Some(number), &format!("{} {} {flags}", event.from, event.dir));
+        let what = event.packet().unwrap_or("?");
+        check.at(Some(number), &format!("{} {} {what}", event.from, event.dir));
         let port = u16::try_from(number)
             .ok()
             .and_then(|n| FIRST_PORT.checked_add(n))
             .ok_or("too many events")?;
         let mut connection = Connection {
             gateway: &mut *gateway,
+            talk,
             client: SocketAddrV4::new(rig::CLIENT, port),
             local: None,
         };
@@ -72,8 +79,60 @@ fn timeouts(note: &str) -> Option<String> {
     (values.len() == 3).then(|| format!("--set {}", values.join(" ")))
 }
 
+impl Transition {
+    /// What is sent: flags or a chunk.
+    fn packet(&self) -> Option<&str> {
+        self.flags.as_deref().or(self.chunk.as_deref())
+    }
+}
+
+/// The protocol of a table.
+#[derive(Clone, Copy)]
+enum Talk {
+    Tcp,
+    Sctp,
+}
+
+impl Talk {
+    /// ipvsadm's option.
+    fn option(self) -> &'static str {
+        match self {
+            Talk::Tcp => "-t",
+            Talk::Sctp => "--sctp-service",
+        }
+    }
+
+    /// The port of the service and of its server.
+    fn port(self) -> u16 {
+        match self {
+            Talk::Tcp => 80,
+            Talk::Sctp => 2905,
+        }
+    }
+
+    /// The packet of these flags or this chunk.
+    fn packet(
+        self,
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        from_client: bool,
+        what: &str,
+    ) -> Result<Vec<u8>, String> {
+        match self {
+            Talk::Tcp => {
+                let (seq, ack) = if from_client { (1000, 2000) } else { (2000, 1001) };
+                Ok(frames::tcp(from, to, flag_bits(what)?, seq, ack))
+            }
+            Talk::Sctp => {
+                sctp::named(from, to, from_client, what).ok_or_else(|| format!("chunk `{what}` is not known"))
+            }
+        }
+    }
+}
+
 struct Connection<'a> {
     gateway: &'a mut dyn Gateway,
+    talk: Talk,
     client: SocketAddrV4,
     /// Whom the server answers: the source of the last packet that it got.
     local: Option<SocketAddrV4>,
@@ -97,10 +156,10 @@ impl Connection<'_> {
                 .get(&key)
                 .ok_or_else(|| format!("no path leads to {key}"))?;
             for step in path {
-                let (direction, flags) = step
+                let (direction, what) = step
                     .split_once(' ')
                     .ok_or_else(|| format!("not a step: {step}"))?;
-                self.send(direction, flags)?;
+                self.send(direction, what)?;
             }
             if self.state().map(|(state, _)| state).as_ref() != Some(&event.from) {
                 let seen = Expected::State(self.state().map(|(state, left)| (state, left.as_secs())));
@@ -111,29 +170,41 @@ impl Connection<'_> {
                 return Ok(());
             }
         }
-        self.send(&event.dir, event.flags.as_deref().ok_or("no flags")?)?;
-        let timeout = event
-            .timeout
-            .or(event.shown.map(|shown| shown + 1))
-            .unwrap_or_default();
+        self.send(&event.dir, event.packet().ok_or("neither flags nor a chunk")?)?;
+        let state = self.state();
+        // SCTP's timers are no round numbers, 4 and 61 seconds, so that `timeout` is not what the kernel has.
+        let (timeout, seen) = if let (Talk::Sctp, Some(shown)) = (self.talk, event.shown) {
+            (
+                shown,
+                state.map(|(state, left)| (state, flows::rounded(left, shown))),
+            )
+        } else {
+            let timeout = event
+                .timeout
+                .or(event.shown.map(|shown| shown + 1))
+                .unwrap_or_default();
+            (
+                timeout,
+                state.map(|(state, left)| (state, rounded(left, timeout))),
+            )
+        };
         let expected = event.to.clone().map(|to| (to, timeout));
-        let seen = self.state().map(|(state, left)| (state, rounded(left, timeout)));
         check.expect(Expected::State(expected), &Expected::State(seen));
         Ok(())
     }
 
-    fn send(&mut self, direction: &str, flags: &str) -> Result<(), String> {
-        let flags = flag_bits(flags)?;
+    fn send(&mut self, direction: &str, what: &str) -> Result<(), String> {
         if direction == "in" {
-            let service = SocketAddrV4::new(rig::VIP, SERVER.port());
-            let packet = frames::tcp(self.client, service, flags, 1000, 2000);
+            let service = SocketAddrV4::new(rig::VIP, self.talk.port());
+            let packet = self.talk.packet(self.client, service, true, what)?;
             let injected = self.gateway.inject(Port::Wan, &frames::frame(Port::Wan, &packet));
             self.local = frames::source_towards_server(&injected).or(self.local);
         } else {
             let local = self
                 .local
                 .ok_or("no packet has reached the server, so it cannot answer")?;
-            let packet = frames::tcp(SERVER, local, flags, 2000, 1001);
+            let server = SocketAddrV4::new(SERVER, self.talk.port());
+            let packet = self.talk.packet(server, local, false, what)?;
             self.gateway.inject(Port::Lan, &frames::frame(Port::Lan, &packet));
         }
         Ok(())

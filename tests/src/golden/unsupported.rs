@@ -20,7 +20,12 @@ const LVS_SCHEDULERS: &[&str] = &[
     "rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh", "twos",
 ];
 /// The settings that exist.
-const SYSCTLS: &[&str] = &["sloppy_tcp", "conn_reuse_mode", "expire_nodest_conn"];
+const SYSCTLS: &[&str] = &[
+    "sloppy_tcp",
+    "sloppy_sctp",
+    "conn_reuse_mode",
+    "expire_nodest_conn",
+];
 
 /// The commands that ipvsadm's parser has no counterpart for; none at all is `-L`.
 const OTHER_COMMANDS: &[&str] = &[

@@ -4,6 +4,9 @@
 use super::Facts;
 use std::net::Ipv4Addr;
 
+/// The multiplier that is tried first: any odd number whose bits are well mixed will do.
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Four addresses in half a cache line. Addresses and facts stand apart, so that a compare is one vector
 /// instruction of any x86-64 or ARM. A slot whose facts are 0 is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,7 +30,7 @@ impl Default for Buckets {
         Buckets {
             buckets: Box::new([Bucket::default()]),
             mask: 0,
-            multiplier: 1,
+            multiplier: MULTIPLIER,
         }
     }
 }
@@ -38,7 +41,7 @@ impl Buckets {
     pub(super) fn place(entries: &[(Ipv4Addr, Facts)]) -> Option<Buckets> {
         let mut count = entries.len().div_ceil(2).next_power_of_two();
         while count <= 1 << 16 {
-            let mut multiplier = 0x9e37_79b9_7f4a_7c15_u64;
+            let mut multiplier = MULTIPLIER;
             for _ in 0..8 {
                 if let Some(buckets) = try_place(entries, count, multiplier) {
                     return Some(Buckets {
@@ -47,7 +50,7 @@ impl Buckets {
                         multiplier,
                     });
                 }
-                // Any odd number will do; this walks through well mixed ones.
+                // Walks through others of the kind.
                 multiplier = multiplier.wrapping_mul(0xd134_2543_de82_ef95) | 1;
             }
             count *= 2;

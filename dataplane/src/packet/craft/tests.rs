@@ -1,11 +1,19 @@
 //! The answers that the Linux kernel gave in the recordings, byte for byte but for the random identification,
 //! and the packets that must not be answered.
 
+use std::net::Ipv4Addr;
+
 use proptest::prelude::*;
 
 use super::super::buffer::TestPacket;
-use super::super::headers::{PortRules, parse};
+use super::super::headers::{Headers, PortRules, parse};
+use super::super::key::FlowKey;
+use super::super::{checksum, tcp, wire};
 use super::*;
+use crate::drops::DropReason;
+
+mod sctp;
+mod v6;
 
 const VIP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 100);
 const LINK: &str = "0200000000010200000000020800";
@@ -213,6 +221,16 @@ fn resets_are_those_of_the_kernel() {
     ] {
         assert_eq!(reset_about(segment), Some(bytes(reset)), "{segment}");
     }
+}
+
+/// DSCP is kept, ECN is not.
+#[test]
+fn a_reset_has_the_class_of_the_segment() {
+    let mut segment = bytes(SYN);
+    segment[1] = 0xbb;
+    ipv4::fill_checksum(&mut segment);
+    let hex: String = segment.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(reset_about(&hex).unwrap()[..2], [0x45, 0xb8]);
 }
 
 #[test]

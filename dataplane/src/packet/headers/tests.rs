@@ -3,7 +3,12 @@
 use proptest::prelude::*;
 
 use super::super::buffer::TestPacket;
+use super::super::{checksum, sctp};
 use super::*;
+
+mod chains;
+mod device;
+mod v6;
 
 const RULES: PortRules = PortRules {
     mac: MacAddr([2, 0, 0, 0, 0, 1]),
@@ -93,7 +98,9 @@ fn the_link_header_is_judged_first() {
         (&[(5, 9)][..], NotOurMac),
         (&[(12, 0x81)][..], VlanTag),
         (&[(12, 0x88), (13, 0xa8)][..], VlanTag),
-        (&[(12, 0x86), (13, 0xdd)][..], UnknownEthertype),
+        (&[(12, 0x88), (13, 0x8e)][..], UnknownEthertype),
+        // IPv4 that says it were IPv6.
+        (&[(12, 0x86), (13, 0xdd)][..], BadIpHeader),
         // IPv4 in a link broadcast or multicast.
         (
             &[(0, 0xff), (1, 0xff), (2, 0xff), (3, 0xff), (4, 0xff), (5, 0xff)][..],
@@ -150,11 +157,8 @@ fn ip_headers_that_cannot_be_are_refused() {
         (&[(26, 224)][..], BadSource),
         (&[(26, 239)][..], BadSource),
         (&[(26, 255), (27, 255), (28, 255), (29, 255)][..], BadSource),
-        // A first fragment, and a later one.
-        (&[(20, 0x20)][..], Fragment),
-        (&[(20, 0x00), (21, 0x08)][..], Fragment),
-        (&[(23, 132)][..], UnknownProtocol),
         (&[(23, 47)][..], UnknownProtocol),
+        (&[(23, 58)][..], UnknownProtocol),
     ] {
         assert_eq!(changed(SYN, changes), Err(reason), "{changes:?}");
     }
@@ -205,95 +209,83 @@ fn ip_options_are_honoured() {
     }
 }
 
-/// A packet whose device has looked at the checksums.
-struct Judged(TestPacket, ChecksumStatus, ChecksumStatus);
-
-impl Packet for Judged {
-    fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        self.0.bytes_mut()
-    }
-    fn prepend(&mut self, len: usize) -> bool {
-        self.0.prepend(len)
-    }
-    fn trim_front(&mut self, len: usize) -> bool {
-        self.0.trim_front(len)
-    }
-    fn resize(&mut self, len: usize) -> bool {
-        self.0.resize(len)
-    }
-    fn ip_checksum(&self) -> ChecksumStatus {
-        self.1
-    }
-    fn l4_checksum(&self) -> ChecksumStatus {
-        self.2
-    }
-}
-
+/// Pieces of the datagram: the first, one in the middle, the last.
 #[test]
-fn the_device_is_believed() {
-    use ChecksumStatus::*;
-    let judge = |frame: &[u8], ip, l4| parse(&Judged(TestPacket::new(frame), ip, l4), &RULES).map(|_| ());
-    let right = bytes(DATAGRAM);
-    let mut wrong_ip = right.clone();
-    wrong_ip[24] ^= 1;
-    assert_eq!(judge(&wrong_ip, Good, Unknown), Ok(()));
-    assert_eq!(judge(&right, Bad, Unknown), Err(DropReason::BadIpChecksum));
-    assert_eq!(judge(&right, Good, Bad), Err(DropReason::BadL4Checksum));
-    let mut none = right.clone();
-    none[40..42].fill(0);
-    assert_eq!(judge(&none, Good, Bad), Ok(()));
-}
-
-fn partial(frame: &mut [u8]) {
-    let at = if frame[23] == 6 { 50 } else { 40 };
-    let length = frame.len() as u16 - 34;
-    let source: [u8; 4] = frame[26..30].try_into().unwrap();
-    let destination: [u8; 4] = frame[30..34].try_into().unwrap();
-    let sum = checksum::pseudo_header(source.into(), destination.into(), frame[23], length);
-    frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// CSUM-10: a veth peer with transmit offload on.
-#[test]
-fn a_checksum_that_an_offload_never_completed_is_refused() {
-    for hex in [SYN, DATAGRAM] {
-        let mut frame = bytes(hex);
-        partial(&mut frame);
-        frame.resize(60, 0);
-        let packet = TestPacket::new(&frame);
-        assert_eq!(parse(&packet, &RULES), Err(DropReason::PartialChecksum));
-        let trusting = PortRules {
-            check_partial: false,
-            ..RULES
-        };
-        assert!(parse(&packet, &trusting).is_ok());
-        let judged = Judged(packet, ChecksumStatus::Unknown, ChecksumStatus::Good);
-        assert!(parse(&judged, &RULES).is_ok());
+fn fragments_are_told_by_their_header_alone() {
+    let piece = |flags: [u8; 2], len: usize| {
+        let mut frame = bytes(DATAGRAM)[..34].to_vec();
+        frame.extend(vec![7; len]);
+        frame[20..22].copy_from_slice(&flags);
+        let total_len = 20 + len as u16;
+        frame[16..18].copy_from_slice(&total_len.to_be_bytes());
+        fix_ip_checksum(&mut frame);
+        parse(&TestPacket::new(&frame), &RULES)
+    };
+    let expected = Headers {
+        key: FlowKey::new([10, 1, 0, 1].into(), 0, [10, 0, 0, 100].into(), 0),
+        l3: 14,
+        l4: 34,
+        end: 50,
+        protocol: 17,
+        ttl: 64,
+        kind: Kind::Fragment,
+        ..Headers::NONE
+    };
+    for flags in [[0x20, 0], [0x20, 1], [0, 1], [0x40, 1]] {
+        assert_eq!(piece(flags, 16), Ok(expected), "{flags:02x?}");
     }
+    assert_eq!(piece([0, 9], 1).map(|headers| headers.end), Ok(35));
+    // Pieces that something must follow are counted in units of 8 bytes; a datagram ends at 65,535 bytes.
+    for (flags, len) in [
+        ([0x20, 0], 15),
+        ([0x20, 9], 1),
+        ([0, 9], 0),
+        ([0x1f, 0xff], 8),
+        ([0x3f, 0xfe], 8),
+    ] {
+        assert_eq!(
+            piece(flags, len),
+            Err(DropReason::BadIpHeader),
+            "{flags:02x?} {len}"
+        );
+    }
+    assert!(piece([0x1f, 0xfc], 11).is_ok());
+    assert_eq!(piece([0x1f, 0xfc], 12), Err(DropReason::BadIpHeader));
+    let other = changed(DATAGRAM, &[(21, 1), (20, 0), (23, 89)]);
+    assert_eq!(other, Err(DropReason::UnknownProtocol));
 }
 
-/// CSUM-10: one valid packet in 65,536 carries this very checksum. CSUM-01: no checksum is no partial one.
+/// An INIT, and what cannot be one.
 #[test]
-fn a_right_checksum_that_looks_partial_passes() {
-    let mut frame = [&bytes(DATAGRAM)[..42], &[0; 2]].concat();
-    frame[17] = 30;
-    frame[39] = 10;
+fn sctp_is_a_flow() {
+    let mut frame = bytes(SYN)[..34].to_vec();
+    frame.extend([0x9c, 0x40, 0, 80, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20]);
+    (frame[17], frame[23]) = (36, 132);
     fix_ip_checksum(&mut frame);
-    partial(&mut frame);
+    let headers = parse(&TestPacket::new(&frame), &RULES).unwrap();
     assert_eq!(
-        parse(&TestPacket::new(&frame), &RULES).map(|_| ()),
-        Err(DropReason::PartialChecksum)
+        headers.key,
+        FlowKey::new([10, 1, 0, 1].into(), 40000, [10, 0, 0, 100].into(), 80)
     );
-    // The payload that makes the whole sum right with that field: the complement of everything else.
-    let source = Ipv4Addr::new(10, 1, 0, 1);
-    let rest = checksum::l4_sum(source, Ipv4Addr::new(10, 0, 0, 100), 17, &frame[34..]);
-    frame[42..].copy_from_slice(&(!rest).to_be_bytes());
-    assert!(parse(&TestPacket::new(&frame), &RULES).is_ok());
-    frame[40..42].fill(0);
-    assert!(parse(&TestPacket::new(&frame), &RULES).is_ok());
+    assert_eq!(
+        (headers.kind, headers.protocol, headers.end),
+        (Kind::Flow, 132, 50)
+    );
+    assert_eq!(headers.l4_flags, sctp::Event::Init as u8);
+    for (len, expected) in [
+        (7, Err(DropReason::BadL4Header)),
+        (11, Err(DropReason::BadL4Header)),
+        (12, Ok(())),
+    ] {
+        let mut cut = frame.clone();
+        cut[17] = 20 + len;
+        fix_ip_checksum(&mut cut);
+        assert_eq!(
+            parse(&TestPacket::new(&cut), &RULES).map(|_| ()),
+            expected,
+            "{len} bytes"
+        );
+    }
 }
 
 /// What every later stage relies on.
@@ -309,7 +301,9 @@ fn check_promises(frame: &[u8]) {
     assert!(l3 == 14 && l3 <= l4 && l4 <= end && end <= frame.len());
     let least = match (headers.kind, headers.protocol) {
         (Kind::Flow, 6) => 20,
+        (Kind::Flow, 132) => 12,
         (Kind::Flow, 17) | (Kind::Icmp, 1) => 8,
+        (Kind::Fragment, 1 | 6 | 17 | 132) => 1,
         (Kind::Arp, 0) => return,
         other => panic!("{other:?}"),
     };

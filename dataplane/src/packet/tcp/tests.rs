@@ -58,6 +58,62 @@ fn stripped_timestamps_are_nops() {
 }
 
 #[test]
+fn a_large_mss_is_lowered_and_a_small_one_kept() {
+    let mut segment = with_checksum(&SYN_SEGMENT);
+    for most in [1461, 1460] {
+        assert_eq!(clamp_mss(&mut segment, most), Delta::NONE);
+    }
+    let delta = clamp_mss(&mut segment, 1440);
+    apply(&mut segment, delta);
+    assert_eq!(segment[20..24], [2, 4, 0x05, 0xa0]);
+    assert_eq!(segment[24..], SYN_SEGMENT[24..]);
+    assert_eq!(sum(&segment), 0xffff);
+    assert_eq!(clamp_mss(&mut segment, 1440), Delta::NONE);
+}
+
+/// The option may stand anywhere, also at an odd place, last, and twice: some hosts heed the last one.
+#[test]
+fn an_mss_is_lowered_wherever_it_stands() {
+    for (options, lowered) in [
+        ([1, 2, 4, 0x05, 0xb4, 0, 0, 0], [1, 2, 4, 0x02, 0x00, 0, 0, 0]),
+        ([1, 1, 1, 3, 3, 7, 2, 4], [1, 1, 1, 3, 3, 7, 2, 4]),
+        ([4, 2, 1, 1, 2, 4, 0xff, 0xff], [4, 2, 1, 1, 2, 4, 0x02, 0x00]),
+        ([2, 4, 0, 100, 2, 4, 0x05, 0xb4], [2, 4, 0, 100, 2, 4, 0x02, 0x00]),
+        ([2, 5, 0x05, 0xb4, 0, 1, 1, 1], [2, 5, 0x05, 0xb4, 0, 1, 1, 1]),
+        (
+            [2, 3, 0xff, 2, 4, 0x05, 0xb4, 1],
+            [2, 3, 0xff, 2, 4, 0x02, 0x00, 1],
+        ),
+        (
+            [2, 0, 0x05, 0xb4, 2, 4, 0x05, 0xb4],
+            [2, 0, 0x05, 0xb4, 2, 4, 0x05, 0xb4],
+        ),
+        ([0, 2, 4, 0x05, 0xb4, 1, 1, 1], [0, 2, 4, 0x05, 0xb4, 1, 1, 1]),
+    ] {
+        let mut segment = [&SYN_SEGMENT[..20], &options[..], b"data"].concat();
+        segment[12] = 0x70;
+        let mut segment = with_checksum(&segment);
+        let delta = clamp_mss(&mut segment, 512);
+        apply(&mut segment, delta);
+        assert_eq!(segment[20..28], lowered, "{options:?}");
+        assert_eq!((sum(&segment), &segment[28..]), (0xffff, &b"data"[..]));
+    }
+}
+
+/// Only SYNs announce one: the same bytes mean nothing in another segment (RFC 9293 3.7.1).
+#[test]
+fn an_mss_without_syn_is_left_alone() {
+    let mut segment = with_checksum(&SYN_SEGMENT);
+    segment[13] = ACK;
+    let before = segment.clone();
+    assert_eq!(clamp_mss(&mut segment, 512), Delta::NONE);
+    assert_eq!(segment, before);
+    segment[13] = SYN | ACK;
+    assert_ne!(clamp_mss(&mut segment, 512), Delta::NONE);
+    assert_eq!(mss(&segment), Some(512));
+}
+
+#[test]
 fn sack_edges_move_modulo_two_to_the_32() {
     let mut segment = with_checksum(&SACK_SEGMENT);
     let mut delta = shift_sack(&mut segment, 0x10);
@@ -94,22 +150,31 @@ proptest! {
     /// Whatever the options, a change neither panics, nor touches anything but them, nor breaks the checksum.
     #[test]
     fn any_options_survive_any_change(
-        options in proptest::collection::vec(prop_oneof![Just(1u8), Just(5), Just(8), Just(10), any::<u8>()], 0..60),
+        options in proptest::collection::vec(
+            prop_oneof![Just(1u8), Just(2), Just(4), Just(5), Just(8), Just(10), any::<u8>()],
+            0..60,
+        ),
         offset in 0u8..16,
         shift: u32,
+        most: u16,
     ) {
         let mut segment = [&SYN_SEGMENT[..20], &options[..]].concat();
         segment[12] = offset << 4;
         let mut segment = with_checksum(&segment);
         let before = segment.clone();
         let _ = mss(&segment);
-        let delta = shift_sack(&mut segment, shift).and(strip_timestamps(&mut segment));
+        let delta = shift_sack(&mut segment, shift)
+            .and(strip_timestamps(&mut segment))
+            .and(clamp_mss(&mut segment, most));
         let end = data_offset(&segment).clamp(20, segment.len());
         prop_assert_eq!(&segment[..20], &before[..20]);
         prop_assert_eq!(&segment[end..], &before[end..]);
         apply(&mut segment, delta);
         prop_assert_eq!(sum(&segment), 0xffff);
         prop_assert_eq!(strip_timestamps(&mut segment), Delta::NONE);
+        prop_assert_eq!(clamp_mss(&mut segment, most), Delta::NONE);
+        prop_assert!(mss(&segment) <= mss(&before));
+        prop_assert!(mss(&segment).is_none_or(|mss| mss <= most));
     }
 
     /// The walk finds what a plain list of well-formed options holds.

@@ -60,10 +60,9 @@ impl Gateway {
 
     /// One turn; what it sends.
     pub(super) fn turn(&mut self) -> Vec<Seen> {
-        self.worker.turn(self.now);
-        assert!(self.stats.conserves(), "{:?}", self.stats);
-        let sent = self.worker.io_mut().take_sent().into_iter();
-        let sent: Vec<_> = sent
+        let sent: Vec<_> = self
+            .turn_raw()
+            .into_iter()
             .map(|(port, frame)| Seen::read_spoiled(port.0, &frame))
             .collect();
         for seen in sent.iter().filter(|seen| seen.wrong) {
@@ -71,6 +70,13 @@ impl Gateway {
             self.may_be_wrong -= 1;
         }
         sent
+    }
+
+    /// One turn; the frames that come out, as they are.
+    pub(super) fn turn_raw(&mut self) -> Vec<(PortId, Vec<u8>)> {
+        self.worker.turn(self.now);
+        assert!(self.stats.conserves(), "{:?}", self.stats);
+        self.worker.io_mut().take_sent()
     }
 
     /// A packet for the gateway at that port; what comes out.

@@ -93,7 +93,7 @@ impl Plan {
                 services: 16,
                 servers: 64,
                 neighbours: 128,
-                fragments: 256,
+                fragments: 8,
                 hugepages: false,
                 seed: SEED,
             },

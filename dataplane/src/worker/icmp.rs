@@ -1,0 +1,291 @@
+//! ICMP and ICMPv6: echo requests to us are answered, neighbour discovery is heard, and errors about connections
+//! travel on to whom they are meant for. None of it creates a connection, unless `schedule_icmp` says so.
+
+use super::burst::{Burst, Place};
+use super::forwarding::Way;
+use super::schedule::{self, Refusal};
+use super::{Io, Worker};
+use crate::drops::DropReason;
+use crate::flow::{Direction, Ends, FlowIndex, Hit, Mode};
+use crate::forward::icmp::{self as errors, Inner, Outer, Quote};
+use crate::forward::nat;
+use crate::neighbour::AddressClass;
+use crate::packet::{Headers, Kind, Packet, PortId, craft, icmp, icmp6};
+use std::net::IpAddr;
+
+impl<I: Io, X: FlowIndex> Worker<I, X> {
+    /// An ICMP message.
+    pub(super) fn icmp(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
+        let at = usize::from(place);
+        let (headers, port) = (burst.headers[at], burst.ports[at]);
+        let Some(mut packet) = burst.take(place) else {
+            return;
+        };
+        let kind = packet.bytes().get(usize::from(headers.l4)).copied().unwrap_or(0);
+        if headers.kind == Kind::Icmp6 && (icmp6::ROUTER_SOLICITATION..=icmp6::REDIRECT).contains(&kind) {
+            return self.discovery(packet, &headers, port);
+        }
+        let (source, destination) = super::ends::addresses(&headers, packet.bytes());
+        let class = self.snapshot.addresses.class_of(destination);
+        let is_error = match headers.kind {
+            Kind::Icmp6 => icmp6::is_error(kind),
+            _ => !icmp::is_query(kind),
+        };
+        let outcome = if self.snapshot.addresses.class_of(source) != AddressClass::None {
+            Err(DropReason::BadSource.into())
+        } else if is_error {
+            self.error(&mut packet, &headers, port, class)
+        } else if class != AddressClass::None {
+            return self.answer_echo(packet, &headers, source);
+        } else {
+            self.route_on(&mut packet, &headers, port, destination)
+        };
+        match outcome {
+            Ok(Some(Way { neighbour, limit: 0 })) => self.resolve(neighbour, packet),
+            Ok(Some(way)) => self.leave_in_fragments(way, packet, &headers, burst.identifications[at]),
+            Ok(None) => self.stats.consumed.add(1),
+            Err(Elsewhere::Worker(owner)) => self.hand_over(owner, port, packet),
+            Err(Elsewhere::Nowhere(refusal)) => self.refuse(packet, &headers, port, refusal),
+        }
+    }
+
+    /// An echo request to one of our addresses is answered.
+    fn answer_echo(&mut self, mut packet: I::Packet, headers: &Headers, source: IpAddr) {
+        let answered = match headers.kind {
+            Kind::Icmp6 => craft::echo6_reply_in_place(&mut packet, headers),
+            _ => craft::echo_reply_in_place(&mut packet, headers),
+        };
+        match answered {
+            Ok(()) => self.send_to(source, packet),
+            Err(reason) => self.discard(packet, reason),
+        }
+    }
+
+    /// A message between strangers.
+    fn route_on(
+        &mut self,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        port: PortId,
+        destination: IpAddr,
+    ) -> Result<Option<Way>, Elsewhere> {
+        if !self.snapshot.settings.transit {
+            return Err(DropReason::NotForUs.into());
+        }
+        if headers.ttl <= 1 {
+            return Err(super::forwarding::TTL_EXCEEDED.into());
+        }
+        let neighbour = self.neighbour_towards(destination)?;
+        let limit = self.limit_for(None, neighbour, packet, headers, port)?;
+        nat::decrement_ttl(packet.bytes_mut(), headers);
+        Ok(Some(Way { neighbour, limit }))
+    }
+
+    /// An error about a packet that the gateway has sent or forwarded.
+    fn error(
+        &mut self,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        port: PortId,
+        class: AddressClass,
+    ) -> Result<Option<Way>, Elsewhere> {
+        let quote = match errors::read(packet.bytes(), headers, &self.digest) {
+            Ok(quote) => quote,
+            // Such as redirects, and errors about protocols that are not balanced: a router's work.
+            Err(DropReason::UnsupportedIcmp) if class == AddressClass::None => {
+                let (_, destination) = super::ends::addresses(headers, packet.bytes());
+                return self.route_on(packet, headers, port, destination);
+            }
+            Err(reason) => return Err(reason.into()),
+        };
+        if matches!(class, AddressClass::Port(_)) || self.is_tunnel_source(packet.bytes(), headers) {
+            return self.tunnel_error(packet.bytes(), &quote).map(|()| None);
+        }
+        // The connection's packets in the other direction: those that would answer what is quoted.
+        let ends = reversed(&quote, packet.bytes()).ok_or(DropReason::UnsupportedIcmp)?;
+        let owner = match self.owner_of(&ends) {
+            Ok(owner) => owner,
+            Err(_) if class == AddressClass::None => {
+                let (_, destination) = super::ends::addresses(headers, packet.bytes());
+                return self.route_on(packet, headers, port, destination);
+            }
+            Err(_) => return Err(DropReason::NoConnection.into()),
+        };
+        if owner != self.number {
+            return Err(Elsewhere::Worker(owner));
+        }
+        let found = self.find(&ends, quote.protocol);
+        let hit = match found {
+            Some(hit) => hit,
+            None if class == AddressClass::Vip && self.snapshot.settings.schedule_icmp => {
+                self.open_by_error(headers, packet, &quote, &ends)?
+            }
+            None if class == AddressClass::None => {
+                let (_, destination) = super::ends::addresses(headers, packet.bytes());
+                return self.route_on(packet, headers, port, destination);
+            }
+            None => return Err(DropReason::NoConnection.into()),
+        };
+        if !self
+            .passed_errors
+            .allows(self.now, self.snapshot.settings.icmp_rate)
+        {
+            return Err(DropReason::IcmpRate.into());
+        }
+        self.pass_error(packet, headers, &quote, hit, port).map(Some)
+    }
+
+    /// Whether a message is for an address that tunnels take as their source besides the ports' own.
+    fn is_tunnel_source(&self, frame: &[u8], headers: &Headers) -> bool {
+        let settings = &self.snapshot.settings;
+        let (_, destination) = super::ends::addresses(headers, frame);
+        let prefixes = [settings.tunnel_source, settings.tunnel_source6];
+        prefixes
+            .iter()
+            .flatten()
+            .any(|prefix| prefix.contains(destination))
+    }
+
+    /// The connection of a packet between these ends, addresses compared.
+    pub(super) fn find(&self, ends: &schedule::Ends, protocol: u8) -> Option<Hit> {
+        let key = self.key_between(
+            ends.source,
+            ends.source_port,
+            ends.destination,
+            ends.destination_port,
+        );
+        let hit = self.table.lookup(&self.table.query(key, protocol))?;
+        if let (IpAddr::V6(source), IpAddr::V6(destination)) = (ends.source, ends.destination) {
+            let known = self.table.addresses(self.table.get(hit.id));
+            let pair = crate::flow::addresses::pair(source, destination);
+            return (known.arriving(hit.direction) == &pair).then_some(hit);
+        }
+        Some(hit)
+    }
+
+    /// `schedule_icmp`: an error about no connection opens one for the packets that would answer what it quotes.
+    fn open_by_error(
+        &mut self,
+        headers: &Headers,
+        packet: &I::Packet,
+        quote: &Quote,
+        ends: &schedule::Ends,
+    ) -> Result<Hit, Refusal> {
+        let mut opening = *headers;
+        opening.protocol = quote.protocol;
+        opening.l4 = quote.l4 as u16;
+        opening.key = self.key_between(
+            ends.source,
+            ends.source_port,
+            ends.destination,
+            ends.destination_port,
+        );
+        let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
+        let server = self.pick_in(service).ok_or(DropReason::NoServer)?;
+        if server.mode == Mode::Fullnat {
+            // It would take a local port for a connection that the client knows nothing of.
+            return Err(DropReason::NoConnection.into());
+        }
+        let id = self.open_connection(&opening, packet.bytes(), ends, service, &server)?;
+        Ok(Hit {
+            id,
+            direction: Direction::Inbound,
+        })
+    }
+
+    /// Sends an error on to the end that it is meant for: translated where the connection is, else as it is.
+    fn pass_error(
+        &mut self,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        quote: &Quote,
+        hit: Hit,
+        port: PortId,
+    ) -> Result<Way, Elsewhere> {
+        if headers.ttl <= 1 {
+            return Err(super::forwarding::TTL_EXCEEDED.into());
+        }
+        let record = *self.table.get(hit.id);
+        if !self.snapshot.server_present(record.server) {
+            return Err(DropReason::ServerGone.into());
+        }
+        let neighbour = self.neighbour_of(hit)?;
+        let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
+        let limit = self.limit_for(tunnel, neighbour, packet, headers, port)?;
+        match record.mode() {
+            Mode::Dr => nat::decrement_ttl(packet.bytes_mut(), headers),
+            Mode::Tun => self.wrap(packet, headers, record.server)?,
+            Mode::Nat | Mode::Fullnat => {
+                if !self.translate_error(packet, headers, quote, hit) {
+                    return Err(DropReason::UnsupportedIcmp.into());
+                }
+            }
+        }
+        Ok(Way { neighbour, limit })
+    }
+
+    /// NAT and FULLNAT: the quoted packet becomes the one that the receiver has sent, and the error comes from, and
+    /// goes to, whom the receiver knows.
+    fn translate_error(&self, packet: &mut I::Packet, headers: &Headers, quote: &Quote, hit: Hit) -> bool {
+        let record = self.table.get(hit.id);
+        let Ends {
+            client,
+            virtual_address: vip,
+            server,
+            local,
+        } = self.table.ends(record);
+        let fullnat = record.mode() == Mode::Fullnat;
+        let (outer, source, destination) = match hit.direction {
+            // From the client's side, about what the VIP has sent: the server has sent it to the local address.
+            Direction::Inbound => {
+                let from = fullnat.then_some(local.ip());
+                ((from, server.ip()), server, local)
+            }
+            // From the server's side, about what the client has sent to the VIP.
+            Direction::Outbound => ((Some(vip.ip()), client.ip()), client, vip),
+        };
+        let inner = match (fullnat, hit.direction) {
+            (false, _) => Inner::nat(source, destination),
+            (true, Direction::Inbound) => Inner::fullnat(source, destination, 0),
+            (true, Direction::Outbound) => {
+                Inner::fullnat(source, destination, record.sequence_shift.wrapping_neg())
+            }
+        };
+        let outer = Outer {
+            source: outer.0,
+            destination: Some(outer.1),
+        };
+        errors::translate(packet.bytes_mut(), headers, quote, outer, &inner)
+    }
+}
+
+/// What becomes of a message that is not sent on from here.
+pub(super) enum Elsewhere {
+    /// Its connection is another worker's.
+    Worker(u8),
+    /// It ends here.
+    Nowhere(Refusal),
+}
+
+impl From<Refusal> for Elsewhere {
+    fn from(refusal: Refusal) -> Elsewhere {
+        Elsewhere::Nowhere(refusal)
+    }
+}
+
+impl From<DropReason> for Elsewhere {
+    fn from(reason: DropReason) -> Elsewhere {
+        Elsewhere::Nowhere(reason.into())
+    }
+}
+
+/// The ends of a packet in answer to the quoted one.
+fn reversed(quote: &Quote, frame: &[u8]) -> Option<schedule::Ends> {
+    let (source, destination) = quote.ends(frame)?;
+    Some(schedule::Ends {
+        source: destination.ip(),
+        source_port: destination.port(),
+        destination: source.ip(),
+        destination_port: source.port(),
+    })
+}

@@ -1,0 +1,156 @@
+//! How long a packet may be on its way out, and what becomes of one that is longer: fragments, or an ICMP error.
+
+use super::forwarding::Way;
+use super::schedule::{Refusal, Reply};
+use super::{Io, Worker};
+use crate::drops::DropReason;
+use crate::flow::FlowIndex;
+use crate::forward::tun;
+use crate::fragment;
+use crate::neighbour::NeighbourId;
+use crate::packet::{Headers, Kind, Packet, PortId, ethernet, ipv4};
+use crate::time::{Tick, seconds};
+use arrayvec::ArrayVec;
+
+/// The smallest MTU of an IPv6 link (RFC 8200 5): nobody has to send smaller packets.
+const IPV6_LEAST_MTU: u16 = 1280;
+/// How long a tunnel's smaller MTU is believed, as Linux does (RFC 1191 6.3: ten minutes).
+const PATH_MTU_LIFE: u32 = seconds(600);
+/// Fragments of one packet at the most: those of the largest datagram over the smallest MTU, and one.
+const FRAGMENTS: usize = 128;
+
+/// What a worker has learnt of the path through the tunnel to a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PathMtu {
+    /// Bytes of the longest tunnel packet; 0 = nothing is known.
+    mtu: u16,
+    until: Tick,
+}
+
+impl PathMtu {
+    /// The MTU of a way whose first link has `link`.
+    pub(super) fn within(&self, link: u16, now: Tick) -> u16 {
+        if self.mtu == 0 || now.reached(self.until) {
+            link
+        } else {
+            self.mtu.min(link)
+        }
+    }
+
+    /// A router on the path has told of its MTU. One below the least of any network (RFC 791) is not believed.
+    pub(super) fn learn(&mut self, mtu: u16, now: Tick) {
+        if mtu >= 68 {
+            *self = PathMtu {
+                mtu,
+                until: now.after(PATH_MTU_LIFE),
+            };
+        }
+    }
+}
+
+impl<I: Io, X: FlowIndex> Worker<I, X> {
+    /// The longest IP packet that may go to `neighbour`, through the tunnel to `tunnel` if there is one: 0 when this
+    /// one goes as it is, a limit when it goes in fragments, or a refusal that tells its sender.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn limit_for(
+        &self,
+        tunnel: Option<u32>,
+        neighbour: NeighbourId,
+        packet: &I::Packet,
+        headers: &Headers,
+        port: PortId,
+    ) -> Result<u16, Refusal> {
+        let length = headers.end - headers.l3;
+        let largest = headers.largest_fragment;
+        if largest == 0 && length > self.snapshot.ports[usize::from(port.0)].mtu {
+            return Err(DropReason::OversizedFrame.into());
+        }
+        let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+        let (mtu, extra) = match tunnel {
+            None => (link, 0),
+            Some(server) => {
+                let state = &self.servers[server as usize];
+                let extra = tun::overhead(&state.tunnel, state.end.is_ipv6()) as u16;
+                (state.path_mtu.within(link, self.now), extra)
+            }
+        };
+        let room = mtu.saturating_sub(extra);
+        if headers.kind == Kind::Flow6 || headers.kind == Kind::Icmp6 {
+            let limit = fragment::limit6(mtu, largest);
+            // The wrapped packet is whole: only the tunnel's own packets could be cut, which is done for what every
+            // link has to carry.
+            return match (length <= room, tunnel.is_some()) {
+                (true, true) => Ok(0),
+                (true, false) => Ok(if largest != 0 && length > limit { limit } else { 0 }),
+                (false, false) if largest != 0 => Ok(limit),
+                (false, true) if length <= IPV6_LEAST_MTU => Ok(mtu),
+                (false, _) => Err(too_big(room.max(IPV6_LEAST_MTU))),
+            };
+        }
+        let limit = fragment::limit4(mtu, largest);
+        if length <= room {
+            return Ok(if largest != 0 && length + extra > largest {
+                limit
+            } else {
+                0
+            });
+        }
+        let keeps_whole = largest == 0 && ipv4::dont_fragment(&packet.bytes()[usize::from(headers.l3)..]);
+        if keeps_whole && (tunnel.is_none() || self.snapshot.settings.pmtu_disc) {
+            return Err(too_big(room));
+        }
+        Ok(limit)
+    }
+
+    /// Sends a packet in fragments. `headers` are those that it came with, `identification` is that of the IPv6
+    /// fragments that it was put together from, if it was.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn leave_in_fragments(
+        &mut self,
+        way: Way,
+        packet: I::Packet,
+        headers: &Headers,
+        identification: u32,
+    ) {
+        // Fragments of a tunnel packet are between other ends than those of the packet in it.
+        let kept = headers.largest_fragment != 0 && headers.kind != Kind::Flow && headers.kind != Kind::Icmp;
+        let identification = if kept {
+            identification
+        } else {
+            self.next_identification()
+        };
+        let mut pieces = ArrayVec::<I::Packet, FRAGMENTS>::new();
+        let io = &mut self.io;
+        let mut lost = 0u64;
+        let keep = |piece| {
+            if pieces.try_push(piece).is_err() {
+                lost += 1;
+            }
+        };
+        let cut = match ethernet::ethertype(packet.bytes()) {
+            ethernet::IPV6 => fragment::split6(&packet, identification, way.limit, || io.allocate(), keep),
+            _ => fragment::split4(&packet, way.limit, || io.allocate(), keep),
+        };
+        match cut {
+            Err(reason) => self.discard(packet, reason),
+            Ok(_) => {
+                self.stats.consumed.add(1);
+                self.stats.made.add(pieces.len() as u64 + lost);
+                self.stats.drops[DropReason::TooManyFragments as usize].add(lost);
+                drop(packet);
+                for piece in pieces {
+                    self.resolve(way.neighbour, piece);
+                }
+            }
+        }
+    }
+}
+
+fn too_big(mtu: u16) -> Refusal {
+    Refusal {
+        reason: DropReason::ExceedsMtu,
+        reply: Reply::TooBig(mtu),
+    }
+}

@@ -1,0 +1,224 @@
+//! The birth of a connection: its record, its keys, its local port.
+
+use super::connection::pair_of;
+use super::mailbox::Event;
+use super::schedule::{Ends, Refusal};
+use super::{Io, Worker};
+use crate::drops::DropReason;
+use crate::flow::addresses::pair;
+use crate::flow::{Addresses6, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
+use crate::local::{self, TakeError};
+use crate::packet::{FlowKey, Headers, ipv4, tcp};
+use crate::service::{Server, Service};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Ports that are tried for a client whose own port is taken towards the server.
+const PORTS_TRIED: u16 = 64;
+/// Blocks of 128 ports below which no port is given: those under 1024.
+const FIRST_BLOCK: u16 = 8;
+const BLOCKS: u16 = 512;
+
+impl<I: Io, X: FlowIndex> Worker<I, X> {
+    /// Opens a connection of a service to one of its servers for the packet between these ends.
+    pub(super) fn open_connection(
+        &mut self,
+        headers: &Headers,
+        frame: &[u8],
+        ends: &Ends,
+        service: u32,
+        server: &Server,
+    ) -> Result<RecordId, Refusal> {
+        let mode = self.mode_for(service, server, ends.source)?;
+        let mut record = Record::new(headers.protocol, mode, headers.key, FlowKey::default());
+        record.server = server.slot;
+        record.service = service;
+        let mut addresses = None;
+        match mode {
+            Mode::Fullnat => {
+                let last_sequence = self.give_local_port(server, ends, headers.protocol, &mut record)?;
+                if headers.protocol == ipv4::TCP {
+                    record.sequence = tcp::sequence(&frame[usize::from(headers.l4)..]);
+                    if let Some(last) = last_sequence {
+                        succeed(&mut record, last);
+                    }
+                }
+            }
+            Mode::Nat => record.outbound = self.reply_key(server, ends, headers.protocol)?,
+            Mode::Dr | Mode::Tun => {}
+        }
+        if let (IpAddr::V6(client), IpAddr::V6(vip)) = (ends.source, ends.destination) {
+            let (server, local) = match (mode, server.address) {
+                (Mode::Nat, IpAddr::V6(server)) => (server, client),
+                _ => (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED),
+            };
+            addresses = Some(Addresses6::new(client, vip, server, local));
+        }
+        self.open(record, addresses).map_err(|InsertError::TableFull| {
+            if mode == Mode::Fullnat {
+                let port = record.outbound.destination_port();
+                self.locals.release(&pair_of(&record), port, RecordId::NONE);
+            }
+            self.report(Event::TableFull);
+            DropReason::TableFull.into()
+        })
+    }
+
+    /// The server's mode; FULLNAT in place of NAT for a client beside the server, whose replies would not come back
+    /// through the gateway otherwise.
+    fn mode_for(&self, service: u32, server: &Server, client: IpAddr) -> Result<Mode, Refusal> {
+        if server.mode != Mode::Nat {
+            return Ok(server.mode);
+        }
+        let itself = client == server.address;
+        let snapshot = &self.snapshot;
+        let translated =
+            |service: &Service| service.hairpin_snat && client.is_ipv4() && !service.local_pools.is_empty();
+        if snapshot
+            .service(service)
+            .is_some_and(|service| translated(service))
+        {
+            let link = snapshot.routes.on_link(client);
+            if itself || link.is_some() && link == snapshot.routes.on_link(server.address) {
+                return Ok(Mode::Fullnat);
+            }
+        }
+        if itself {
+            return Err(DropReason::HairpinUnsupported.into());
+        }
+        Ok(Mode::Nat)
+    }
+
+    /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another
+    /// connection of the same endpoint, to another VIP, has this server already: then another port of the client's
+    /// stands for it, one of the same shard, so that replies find this worker.
+    fn reply_key(&self, server: &Server, ends: &Ends, protocol: u8) -> Result<FlowKey, Refusal> {
+        let key = |port: u16| self.key_between(server.address, server.port, ends.source, port);
+        let is_free = |key: &FlowKey| self.table.lookup(&self.table.query(*key, protocol)).is_none();
+        let own = key(ends.source_port);
+        if is_free(&own) {
+            return Ok(own);
+        }
+        let shard = self.shard_key.shard_of(ends.source, ends.source_port);
+        let start = ends.source_port >> 7;
+        (1..=PORTS_TRIED)
+            .map(|step| FIRST_BLOCK + (start.wrapping_add(step * 7)) % (BLOCKS - FIRST_BLOCK))
+            .map(|block| key(self.shard_key.port_for(ends.source, shard, block)))
+            .find(is_free)
+            .ok_or_else(|| DropReason::ClientPortTaken.into())
+    }
+
+    /// The key of a packet between two endpoints of one family.
+    pub(super) fn key_between(
+        &self,
+        source: IpAddr,
+        source_port: u16,
+        destination: IpAddr,
+        destination_port: u16,
+    ) -> FlowKey {
+        match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                FlowKey::new(source, source_port, destination, destination_port)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let [s0, s1] = source_port.to_be_bytes();
+                let [d0, d1] = destination_port.to_be_bytes();
+                FlowKey::of_v6(self.digest.of(&pair(source, destination)), [s0, s1, d0, d1])
+            }
+            _ => FlowKey::NONE,
+        }
+    }
+
+    /// Takes a local port towards the server and completes the record with it. When none is free, the
+    /// connection that has been closing longest between these addresses gives up its own; then the last
+    /// sequence number that the server was shown there is returned.
+    fn give_local_port(
+        &mut self,
+        server: &Server,
+        ends: &Ends,
+        protocol: u8,
+        record: &mut Record,
+    ) -> Result<Option<u32>, Refusal> {
+        let recyclable = match self.take_local_port(server, ends, protocol, record) {
+            Ok(()) => return Ok(None),
+            Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory.into()),
+            Err(TakeError::Exhausted { recyclable }) => recyclable,
+        };
+        if let Some(old) = recyclable {
+            let last_sequence = self.table.get(old).sequence;
+            self.close(old);
+            if self.take_local_port(server, ends, protocol, record).is_ok() {
+                self.locals.count_recycled(record.outbound.destination());
+                return Ok(Some(last_sequence));
+            }
+        }
+        self.report(Event::LocalPortsExhausted {
+            virtual_address: ends.destination,
+            virtual_port: ends.destination_port,
+            server: server.address,
+            server_port: server.port,
+        });
+        Err(DropReason::LocalPortsExhausted.into())
+    }
+
+    /// Tries the service's groups of local addresses in their order.
+    fn take_local_port(
+        &mut self,
+        server: &Server,
+        ends: &Ends,
+        protocol: u8,
+        record: &mut Record,
+    ) -> Result<(), TakeError> {
+        let mut failure = TakeError::Exhausted { recyclable: None };
+        let IpAddr::V4(address) = server.address else {
+            return Err(failure);
+        };
+        let end = local::Server {
+            address,
+            port: server.port,
+            protocol,
+        };
+        let wanted = self.shard_key.shard_of(ends.source, ends.source_port);
+        let slot = record.service;
+        let (Some(service), Some(state)) = (self.snapshot.service(slot), &mut self.services[slot as usize])
+        else {
+            return Err(failure);
+        };
+        for pool in &service.local_pools {
+            match self
+                .locals
+                .take_from_pool(pool, &mut state.local_cursor, &end, wanted, self.owned)
+            {
+                Ok(taken) => {
+                    record.outbound = FlowKey::new(end.address, end.port, taken.local, taken.port);
+                    return Ok(());
+                }
+                Err(other) => failure = worth_more(failure, other),
+            }
+        }
+        Err(failure)
+    }
+}
+
+/// Of what two groups of local addresses said, what helps more: a connection to recycle, then the lack of memory.
+fn worth_more(first: TakeError, second: TakeError) -> TakeError {
+    match (first, second) {
+        (TakeError::Exhausted { recyclable: Some(_) }, _)
+        | (TakeError::Memory, TakeError::Exhausted { recyclable: None }) => first,
+        _ => second,
+    }
+}
+
+/// Makes a connection on a recycled local port acceptable to a server that still remembers the old one in
+/// TIME_WAIT (RFC 9293 3.6.1, RFC 6191): the initial sequence number that it is shown lies above the last of the
+/// old connection, and no timestamp is shown, since the clocks of two clients cannot be compared.
+fn succeed(record: &mut Record, last: u32) {
+    /// How far above: more than a window that may still be under way, and no more than needed.
+    const MARGIN: u32 = 1 << 16;
+    let above = record.sequence.wrapping_sub(last);
+    if above == 0 || above > u32::MAX / 2 {
+        let shown = last.wrapping_add(MARGIN);
+        record.sequence_shift = shown.wrapping_sub(record.sequence);
+        record.sequence = shown;
+    }
+    record.flags.set(Flags::STRIP_TIMESTAMPS, true);
+}
