@@ -14,8 +14,22 @@ use tidegate::server_setup::script;
 
 /// Services whose servers all need the same.
 const SERVICES: [&str; 16] = [
-    "nat", "nat6", "nat-far", "dr", "dr-too", "dr6", "ipip", "ipip6", "ipip-6in4", "ipip-4in6", "gue", "gue6",
-    "gue6-too", "gre", "gre6", "fullnat",
+    "nat",
+    "nat6",
+    "nat-far",
+    "dr",
+    "dr-too",
+    "dr6",
+    "ipip",
+    "ipip6",
+    "ipip-6in4",
+    "ipip-4in6",
+    "gue",
+    "gue6",
+    "gue6-too",
+    "gre",
+    "gre6",
+    "fullnat",
 ];
 
 fn folder() -> PathBuf {
@@ -33,7 +47,9 @@ fn text(service: &str, server: Option<&str>, undo: bool) -> String {
 
 fn refusal(service: &str, server: Option<&str>) -> String {
     let server = server.map(|server| server.parse::<IpAddr>().unwrap());
-    script(&services(), service, server, false).unwrap_err().to_string()
+    script(&services(), service, server, false)
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -41,7 +57,10 @@ fn each_kind_of_service_has_its_text() {
     let mut wrong = String::new();
     for service in SERVICES {
         for (undo, suffix) in [(false, ""), (true, "-undo")] {
-            let (found, file) = (text(service, None, undo), folder().join(format!("{service}{suffix}.sh")));
+            let (found, file) = (
+                text(service, None, undo),
+                folder().join(format!("{service}{suffix}.sh")),
+            );
             if std::env::var_os("TIDEGATE_BLESS").is_some() {
                 fs::write(&file, &found).unwrap();
             } else if fs::read_to_string(&file).unwrap_or_default() != found {
@@ -85,7 +104,10 @@ fn servers_that_differ_are_set_up_one_by_one() {
 #[test]
 fn a_service_is_known_by_where_it_listens() {
     assert_eq!(text("203.0.113.20:443/tcp", None, false), text("dr", None, false));
-    assert_eq!(text("[2001:db8:1::20]:80/tcp", None, false), text("dr6", None, false));
+    assert_eq!(
+        text("[2001:db8:1::20]:80/tcp", None, false),
+        text("dr6", None, false)
+    );
 }
 
 #[test]

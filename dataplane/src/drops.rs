@@ -39,7 +39,7 @@ drop_reasons! {
     BadSource "bad_source" "The source address cannot be a sender (multicast, broadcast, loopback, zero, or one of ours).",
     BadL4Header "bad_l4_header" "The TCP, UDP, SCTP or ICMP header is malformed or does not fit.",
     BadL4Checksum "bad_l4_checksum" "The TCP, UDP, SCTP or ICMP checksum is wrong, or that of UDP is missing over IPv6.",
-    PartialChecksum "partial_checksum" "Only the pseudo-header sum stands in the checksum field: the sender left it to an offload that never ran; switch tx checksum offload off on the peer.",
+    PartialChecksum "partial_checksum" "Only the pseudo-header sum stands in the checksum field, left to an offload that never ran, and it could not be completed here.",
     Fragment "fragment" "An IP fragment; fragments are not forwarded yet.",
     FragmentTimeout "fragment_timeout" "Other fragments of the packet did not come in time.",
     FragmentOverlap "fragment_overlap" "Fragments of the packet overlap or contradict each other; all of them are dropped.",

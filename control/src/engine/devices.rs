@@ -103,6 +103,7 @@ pub(super) fn open(
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
         mtu: Some(port.mtu),
+        all_multicast: true,
         ..PortOptions::new(pool.clone())
     };
     let open = Port::configure(eal, id, &options).with_context(place)?;

@@ -81,9 +81,13 @@ impl Io for DpdkIo {
         let mut arrived = ArrayVec::<Mbuf, BURST>::new();
         self.queues[usize::from(port.0)].0.burst(&mut arrived);
         for mut mbuf in arrived {
-            // A frame over several buffers becomes one where it fits; where not, the parser finds it cut short.
-            if mbuf.segments() > 1 {
-                let _ = mbuf.linearize();
+            // A frame over several buffers becomes one: in the first where it fits, else in a large one. When those have
+            // run out, the parser finds it cut short.
+            if mbuf.segments() > 1
+                && !mbuf.linearize()
+                && let Some(whole) = mbuf.copy(&self.large)
+            {
+                mbuf = whole;
             }
             burst.push(Frame(mbuf));
         }

@@ -3,26 +3,32 @@
 
 use crate::gateway::Gateway;
 use dataplane::drops::DropReason;
-use dataplane::worker::Event;
+use dataplane::worker::{Event, WorkerStats};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Silence after a line, for each kind.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Reasons that point at an offload of the peer, with what to say.
-const UNFINISHED: [(DropReason, &str); 2] = [
+/// What points at an offload of the peer, with what to say.
+const UNFINISHED: [(Sign, &str); 2] = [
     (
-        DropReason::PartialChecksum,
-        "frames arrive with unfinished checksums: their sender leaves them to an offload that never runs; switch it \
-         off there (ethtool -K DEV tx off tso off gso off gro off)",
+        |stats| stats.completed_checksums.get(),
+        "frames arrive with unfinished checksums: their sender leaves them to an offload that never runs, and they are \
+         computed here; switch it off there to save the work (ethtool -K DEV tx off tso off gso off gro off)",
     ),
     (
-        DropReason::TruncatedFrame,
-        "frames arrive cut short: too long for this port's MTU, most likely joined or not yet cut up by an offload; \
+        |stats| {
+            let cut = [DropReason::TruncatedFrame, DropReason::OversizedFrame];
+            cut.iter().map(|reason| stats.drops[*reason as usize].get()).sum()
+        },
+        "frames arrive too long for this port's MTU, or cut short: most likely joined or not yet cut up by an offload; \
          switch it off at both ends (ethtool -K DEV tx off tso off gso off gro off), or raise the port's mtu",
     ),
 ];
+
+/// How many frames of a kind a worker has seen.
+type Sign = fn(&WorkerStats) -> u64;
 
 /// Kinds of lines: those of [`UNFINISHED`], then events.
 const KINDS: usize = UNFINISHED.len() + 3;
@@ -53,13 +59,10 @@ pub(super) struct Watch {
 impl Watch {
     /// Logs what has come up since the last look. To be called about once a second.
     pub(super) fn look(&mut self, gateway: &Gateway, now: Instant) {
-        for (kind, (reason, text)) in UNFINISHED.iter().enumerate() {
-            let workers = gateway.workers().iter();
-            let count = workers
-                .map(|worker| worker.stats.drops[*reason as usize].get())
-                .sum();
+        for (kind, (sign, text)) in UNFINISHED.iter().enumerate() {
+            let count = gateway.workers().iter().map(|worker| sign(&worker.stats)).sum();
             if count > self.seen[kind] && self.gate.opens(kind, now) {
-                tracing::warn!(dropped = count, reason = reason.label(), "{text}");
+                tracing::warn!(frames = count, "{text}");
             }
             self.seen[kind] = count;
         }

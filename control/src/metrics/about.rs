@@ -67,8 +67,9 @@ metrics! {
     WORKER_MADE Counter "tidegate_worker_made_packets_total" ["worker"] "Packets that the gateway made itself: ARP, ICMP, resets.";
     WORKER_SENT Counter "tidegate_worker_sent_packets_total" ["worker"] "Packets sent by ports.";
     WORKER_HANDED_OVER Counter "tidegate_worker_handed_over_packets_total" ["worker"] "Packets handed over to other workers.";
-    WORKER_CONSUMED Counter "tidegate_worker_consumed_packets_total" ["worker"] "Packets that ended here on purpose: ARP that was addressed to the gateway.";
-    WORKER_HELD Gauge "tidegate_worker_held_packets" ["worker"] "Packets that wait for a neighbour or for the device now.";
+    WORKER_CONSUMED Counter "tidegate_worker_consumed_packets_total" ["worker"] "Packets that ended here on purpose: ARP and neighbour discovery, fragments that became a whole packet, a packet that went on in fragments.";
+    WORKER_HELD Gauge "tidegate_worker_held_packets" ["worker"] "Packets that wait for a neighbour, for the other fragments, or for the device now.";
+    WORKER_COMPLETED Counter "tidegate_worker_completed_checksums_total" ["worker"] "Packets whose checksum their sender had left to an offload that never ran, and that was computed here: a peer on the same host; switch its tx checksum offload off to save the work.";
     DROPS Counter "tidegate_drops_total" ["reason", "worker"] "Packets dropped, each under exactly one reason.";
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";

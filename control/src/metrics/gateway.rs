@@ -65,6 +65,7 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
     count(&WORKER_HANDED_OVER, |stats| stats.handed_over.get());
     count(&WORKER_CONSUMED, |stats| stats.consumed.get());
     count(&WORKER_HELD, |stats| stats.held.get());
+    count(&WORKER_COMPLETED, |stats| stats.completed_checksums.get());
     let drops = DropReason::ALL.iter().flat_map(|&reason| {
         let workers = named.iter();
         workers.map(move |(number, _, stats)| {

@@ -67,14 +67,24 @@ pub(super) fn loud(script: &mut Script, plan: &Plan) {
 
 /// Puts the VIPs that `fits` on `device`.
 fn add(script: &mut Script, plan: &Plan, device: &str, fits: impl Fn(IpAddr) -> bool) {
-    let vips: Vec<IpAddr> = plan.vips.iter().map(|vip| vip.address).filter(|vip| fits(*vip)).collect();
+    let vips: Vec<IpAddr> = plan
+        .vips
+        .iter()
+        .map(|vip| vip.address)
+        .filter(|vip| fits(*vip))
+        .collect();
     if vips.is_empty() {
         return;
     }
-    let mut comments = vec!["Packets arrive with the VIP as their destination, and it is the source of the answers."];
+    let mut comments =
+        vec!["Packets arrive with the VIP as their destination, and it is the source of the answers."];
     if vips.iter().any(IpAddr::is_ipv6) {
-        comments.push("IPv6 answers neighbour solicitations on the address's own interface only. nodad: the gateway");
-        comments.push("has the address too; preferred_lft 0: connections of this machine's own take another source.");
+        comments.push(
+            "IPv6 answers neighbour solicitations on the address's own interface only. nodad: the gateway",
+        );
+        comments.push(
+            "has the address too; preferred_lft 0: connections of this machine's own take another source.",
+        );
     }
     let commands: Vec<String> = vips
         .iter()
@@ -83,7 +93,10 @@ fn add(script: &mut Script, plan: &Plan, device: &str, fits: impl Fn(IpAddr) -> 
             IpAddr::V6(vip) => format!("ip -6 address replace {vip}/128 dev {device} nodad preferred_lft 0"),
         })
         .collect();
-    script.block(&comments, &commands.iter().map(String::as_str).collect::<Vec<_>>());
+    script.block(
+        &comments,
+        &commands.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
 }
 
 /// Puts all VIPs on `device`.
@@ -107,14 +120,21 @@ pub(super) fn remove_family(script: &mut Script, plan: &Plan, device: &str, ipv4
     for vip in plan.vips.iter().filter(|vip| vip.address.is_ipv4() == ipv4) {
         let address = vip.address;
         if let Some(other) = &vip.also_of {
-            script.block(&[&format!("{address} stays: it is a VIP of the service `{other}` too.")], &[]);
+            script.block(
+                &[&format!(
+                    "{address} stays: it is a VIP of the service `{other}` too."
+                )],
+                &[],
+            );
             continue;
         }
         let (ip, length) = (ip(address), if ipv4 { 32 } else { 128 });
         script.block(
             &[],
             &[
-                &format!("if {ip} -o address show dev {device} 2>/dev/null | grep -qF ' {address}/{length} '; then"),
+                &format!(
+                    "if {ip} -o address show dev {device} 2>/dev/null | grep -qF ' {address}/{length} '; then"
+                ),
                 &format!("    {ip} address del {address}/{length} dev {device}"),
                 "fi",
             ],

@@ -39,7 +39,10 @@ pub enum SetupError {
         service: String,
     },
     /// One text cannot serve all servers.
-    #[error("the servers of `{service}` need different setups; name one of them: {}", list(choices))]
+    #[error(
+        "the servers of `{service}` need different setups; name one of them: {}",
+        list(choices)
+    )]
     Different {
         /// The service.
         service: String,

@@ -59,7 +59,11 @@ pub(super) fn plan(config: &Config, wanted: &str, server: Option<IpAddr>) -> Res
     let Some(service) = config.services.iter().find(|service| is_called(service, wanted)) else {
         return Err(SetupError::UnknownService {
             wanted: wanted.to_owned(),
-            names: config.services.iter().map(|service| service.name.clone()).collect(),
+            names: config
+                .services
+                .iter()
+                .map(|service| service.name.clone())
+                .collect(),
         });
     };
     let pool = &config.pools[service.pool];
@@ -181,12 +185,11 @@ fn room(config: &Config, server: IpAddr, tunnel: Tunnel) -> u16 {
 
 /// The MTU of the port by which packets for a server leave; that of the first port for one that cannot be reached.
 fn way_mtu(config: &Config, server: IpAddr) -> u16 {
-    let connected = config.ports.iter().enumerate().flat_map(|(port, settings)| {
-        settings
-            .addresses
-            .iter()
-            .map(move |own| (own.prefix(), port))
-    });
+    let connected = config
+        .ports
+        .iter()
+        .enumerate()
+        .flat_map(|(port, settings)| settings.addresses.iter().map(move |own| (own.prefix(), port)));
     let routes = config.routes.iter().map(|route| (route.to, route.port));
     let way = connected
         .chain(routes)

@@ -161,7 +161,10 @@ fn undo_nat(script: &mut Script, plan: &Plan, gateway: Option<IpAddr>) {
         ],
     );
     if gateway.is_ipv6() {
-        script.block(&[], &["sysctl -qw \"net/ipv6/conf/$interface/accept_ra_defrtr=1\""]);
+        script.block(
+            &[],
+            &["sysctl -qw \"net/ipv6/conf/$interface/accept_ra_defrtr=1\""],
+        );
     }
 }
 

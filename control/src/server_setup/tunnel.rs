@@ -122,7 +122,9 @@ fn open_port(script: &mut Script, port: u16, family: &str) {
 }
 
 fn add_device(script: &mut Script, device: Device) {
-    let Device { name, module, kind, .. } = device;
+    let Device {
+        name, module, kind, ..
+    } = device;
     script.block(
         &[
             "The tunnel's end. Any address of any gateway may send: only the server's own is fixed. Without the",
@@ -149,7 +151,11 @@ fn add_device(script: &mut Script, device: Device) {
 /// Says how to avoid packets that do not fit: a client that keeps to the server's MSS sends none. The gateway cannot
 /// lower that MSS, because the server's SYN-ACK passes it by.
 pub(super) fn room(script: &mut Script, plan: &Plan, room: u16) {
-    let headers = if plan.vips.iter().any(|vip| vip.address.is_ipv6()) { 60 } else { 40 };
+    let headers = if plan.vips.iter().any(|vip| vip.address.is_ipv6()) {
+        60
+    } else {
+        40
+    };
     let mss = room.saturating_sub(headers);
     script.block(
         &[
@@ -191,7 +197,9 @@ pub(super) fn remove(
     };
     match port_also_of {
         Some(other) => script.block(
-            &[&format!("UDP port {port} stays: the service `{other}` uses it too.")],
+            &[&format!(
+                "UDP port {port} stays: the service `{other}` uses it too."
+            )],
             &[],
         ),
         None => script.block(

@@ -220,7 +220,8 @@ pub struct Settings {
     pub pmtu_disc: bool,
     /// Whether packets that are neither for the gateway nor of a connection are routed on, as a router does.
     pub transit: bool,
-    /// Tunnels take their IPv4 source address by flow from this prefix instead of the port's own address.
+    /// Tunnels take their IPv4 source address by flow from this prefix instead of the port's own address. Routers
+    /// have to send what is for the prefix to the gateway, or errors about tunnels are lost.
     pub tunnel_source: Option<Prefix>,
     /// Tunnels take their IPv6 source address by flow from this prefix.
     pub tunnel_source6: Option<Prefix>,

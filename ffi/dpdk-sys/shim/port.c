@@ -231,6 +231,11 @@ int tg_port_promiscuous(uint16_t port)
 	return rte_eth_promiscuous_enable(port);
 }
 
+int tg_port_all_multicast(uint16_t port)
+{
+	return rte_eth_allmulticast_enable(port);
+}
+
 int tg_port_link(uint16_t port, uint32_t *speed)
 {
 	struct rte_eth_link link = { 0 };

@@ -157,6 +157,7 @@ int tg_port_mtu(uint16_t port, uint16_t *mtu);
 int tg_port_mac(uint16_t port, uint8_t mac[6]);
 int tg_port_set_mac(uint16_t port, const uint8_t mac[6]);
 int tg_port_promiscuous(uint16_t port);
+int tg_port_all_multicast(uint16_t port);
 /* 1 up, 0 down. Speed in Mbit/s; 0 when unknown. */
 int tg_port_link(uint16_t port, uint32_t *speed);
 int tg_port_stats(uint16_t port, struct tg_port_stats *stats);

@@ -47,6 +47,9 @@ pub struct PortOptions {
     pub checksum: bool,
     /// Whether to receive frames to other MAC addresses as well.
     pub promiscuous: bool,
+    /// Whether to receive every multicast frame: neighbour discovery asks by groups that depend on the address. A
+    /// device that cannot is made promiscuous instead, where it can.
+    pub all_multicast: bool,
     /// Spread IPv4 TCP and UDP over the queues by a Toeplitz hash with this key, where the device can.
     pub rss_key: Option<[u8; RSS_KEY_LEN]>,
 }
@@ -64,6 +67,7 @@ impl PortOptions {
             mempool,
             checksum: true,
             promiscuous: false,
+            all_multicast: false,
             rss_key: None,
         }
     }
@@ -136,6 +140,14 @@ impl Port {
         if options.promiscuous {
             // SAFETY: the port is configured.
             self.promiscuous = unsafe { sys::tg_port_promiscuous(self.number()) } == 0;
+        }
+        if options.all_multicast && !self.promiscuous {
+            // SAFETY: the port is configured.
+            let granted = unsafe { sys::tg_port_all_multicast(self.number()) } == 0;
+            if !granted {
+                // SAFETY: the port is configured.
+                self.promiscuous = unsafe { sys::tg_port_promiscuous(self.number()) } == 0;
+            }
         }
         Ok(())
     }
@@ -232,7 +244,7 @@ impl Port {
         self.plan.tx_queues
     }
 
-    /// Whether promiscuous mode was asked for and granted.
+    /// Whether promiscuous mode was asked for, or needed for multicast, and granted.
     #[must_use]
     pub fn promiscuous(&self) -> bool {
         self.promiscuous
