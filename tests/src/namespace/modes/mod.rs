@@ -7,7 +7,7 @@ mod tun;
 mod tunnels;
 
 use crate::balance::curl;
-use crate::lab::{CLIENT, CLIENT6, Capture, Gateway, Host, Lab, Nginx, authority, number};
+use crate::lab::{CLIENT, CLIENT6, Capture, Captured, Gateway, Host, Lab, Nginx, authority, number};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ impl Sites {
     /// The whole promise for a service: the download arrives whole, every short request is answered, by each server
     /// half of them, and servers see the client itself. What passes the client's and the servers' links on the
     /// gateway's side is captured meanwhile.
-    fn serve(&self, vip: &str) -> [crate::lab::Captured; 3] {
+    fn serve(&self, vip: &str) -> [Captured; 3] {
         let client = self.lab.client();
         download(&self.lab, &client, vip);
         let captures = self.capture();
@@ -159,7 +159,7 @@ impl Sites {
     }
 
     /// Asserts that no reply from `vip` was on the gateway's links, and that the gateway has counted none.
-    fn assert_replies_passed_by(&self, service: &str, vip: &str, captured: &[crate::lab::Captured; 3]) {
+    fn assert_replies_passed_by(&self, service: &str, vip: &str, captured: &[Captured; 3]) {
         let field = if vip.contains(':') { "ipv6.src" } else { "ip.src" };
         for seen in captured {
             let replies = seen.frames(&format!("tcp && {field} == {vip}"));
