@@ -34,7 +34,7 @@ set_up() {
 CAPTURES=()
 # watch_for HOST INTERFACE NAME FILTER: captures frames; `frames NAME` counts them.
 watch_for() {
-    beside "$1" "$LAB/$3.tcpdump" tcpdump -nni "$2" -U -w "$LAB/$3.pcap" "$4"
+    beside "$1" "$LAB/$3.tcpdump" tcpdump -nn --immediate-mode -i "$2" -U -w "$LAB/$3.pcap" "$4"
     CAPTURES+=($!)
     until_true 10 "tcpdump" grep -q 'listening on' "$LAB/$3.tcpdump"
 }

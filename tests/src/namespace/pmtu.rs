@@ -20,10 +20,12 @@ const FAR: [&str; 2] = ["198.51.100.2", "2001:db8:3::2"];
 const NAT: [&str; 2] = ["203.0.113.110", "2001:db8:1::110"];
 const FULLNAT: &str = "203.0.113.113";
 const TUN: [&str; 2] = ["203.0.113.112", "2001:db8:1::112"];
+const FAR_TUN: [&str; 2] = ["203.0.113.114", "2001:db8:1::114"];
 
 fn yaml() -> String {
     let [nat, nat6] = NAT.map(authority);
     let [tun, tun6] = TUN.map(authority);
+    let [far, far6] = FAR_TUN.map(authority);
     on_taps(NETWORK)
         + &format!(
             r#"
@@ -42,8 +44,8 @@ services:
   - {{ name: fullnat, listen: "{FULLNAT}:80/tcp", pool: near, mode: fullnat, scheduler: rr, local_addresses: dip }}
   - {{ name: tun, listen: "{tun}:80/tcp", pool: near, mode: tun, scheduler: rr }}
   - {{ name: tun6, listen: "{tun6}:80/tcp", pool: near6, mode: tun, scheduler: rr }}
-  - {{ name: far, listen: "{tun}:81/tcp", pool: far, mode: tun, scheduler: rr }}
-  - {{ name: far6, listen: "{tun6}:81/tcp", pool: far6, mode: tun, scheduler: rr }}
+  - {{ name: far, listen: "{far}:80/tcp", pool: far, mode: tun, scheduler: rr }}
+  - {{ name: far6, listen: "{far6}:80/tcp", pool: far6, mode: tun, scheduler: rr }}
 "#
         )
 }
@@ -140,13 +142,13 @@ fn own_way(lab: &Lab) {
 
 /// Uploads a file in packets that do not fit the tunnel, and asserts that it arrives whole and that the client has
 /// been told of just that MTU.
-fn upload_learns(lab: &Lab, vip: &str, port: u16, mtu: u32) {
+fn upload_learns(lab: &Lab, vip: &str, mtu: u32) {
     let server = Nginx::start(lab, 1);
-    let end = lab.tunnel_end(1, &TUN);
+    let end = lab.tunnel_end(1, &[vip]);
     let (client, file) = (lab.client(), pattern(lab, "pattern", BYTES));
     let told = Capture::start(lab, &client, "tgwan");
     client.run(&format!(
-        "curl -gsS --fail --max-time 120 -o /dev/null -T {} http://{}:{port}/upload",
+        "curl -gsS --fail --max-time 120 -o /dev/null -T {} http://{}/upload",
         file.display(),
         authority(vip)
     ));
@@ -167,7 +169,7 @@ fn a_client_is_told_what_fits_into_a_tunnel() {
     lab.plug("tgwan", &lab.client(), &["203.0.113.1/24", "2001:db8:1::1/64"]);
     lab.plug("tglan", &lab.server(1), &["10.0.0.11/24", "fd00::11/64"]);
     own_way(&lab);
-    upload_learns(&lab, TUN[0], 80, 1480);
+    upload_learns(&lab, TUN[0], 1480);
     assert_no_checksum_errors(&lab);
     gateway.finish();
 }
@@ -178,7 +180,7 @@ fn a_client_is_told_what_fits_into_a_tunnel_in_ipv6() {
     lab.plug("tgwan", &lab.client(), &["203.0.113.1/24", "2001:db8:1::1/64"]);
     lab.plug("tglan", &lab.server(1), &["10.0.0.11/24", "fd00::11/64"]);
     own_way(&lab);
-    upload_learns(&lab, TUN[1], 80, 1460);
+    upload_learns(&lab, TUN[1], 1460);
     assert_no_checksum_errors(&lab);
     gateway.finish();
 }
@@ -198,7 +200,7 @@ fn narrow_server(lab: &Lab) {
 fn a_client_is_told_of_a_narrow_hop_within_a_tunnel() {
     let (lab, gateway) = start();
     narrow_server(&lab);
-    upload_learns(&lab, TUN[0], 81, 1380);
+    upload_learns(&lab, FAR_TUN[0], 1380);
     assert_no_checksum_errors(&lab);
     gateway.finish();
 }
@@ -207,7 +209,7 @@ fn a_client_is_told_of_a_narrow_hop_within_a_tunnel() {
 fn a_client_is_told_of_a_narrow_hop_within_a_tunnel_in_ipv6() {
     let (lab, gateway) = start();
     narrow_server(&lab);
-    upload_learns(&lab, TUN[1], 81, 1360);
+    upload_learns(&lab, FAR_TUN[1], 1360);
     assert_no_checksum_errors(&lab);
     gateway.finish();
 }

@@ -37,8 +37,9 @@ impl Capture {
     pub(crate) fn start(lab: &Lab, host: &Host, interface: &str) -> Capture {
         let name = format!("{}-{interface}", host.namespace());
         let file = lab.file(&format!("{name}.pcap"));
+        // Without immediate mode the kernel would keep the last frames for up to a second, and lose them at the end.
         let line = format!(
-            "tcpdump -nn -i {interface} -s 0 -B 16384 -U -c {FRAMES} -Z root -w {}",
+            "tcpdump -nn --immediate-mode -i {interface} -s 0 -B 16384 -U -c {FRAMES} -Z root -w {}",
             file.display()
         );
         let process = host.start(&line, &lab.file(&format!("{name}.tcpdump")));
@@ -95,9 +96,18 @@ impl Captured {
             let [number, source, source6, tcp_checksum, statuses @ ..] = &fields[..] else {
                 panic!("tshark said {line:?}");
             };
-            // Headers in a tunnel and quoted ones have a status of their own, behind a comma.
-            let wrong = statuses
+            // What an ICMP error quotes is cut short, and so is what its TCP or UDP checksum is over.
+            let is_icmp = PROTOCOLS
                 .iter()
+                .zip(statuses)
+                .any(|(name, status)| name.starts_with("icmp") && !status.is_empty());
+            let judged = PROTOCOLS
+                .iter()
+                .zip(statuses)
+                .filter(|(name, _)| !is_icmp || !["tcp", "udp"].contains(name));
+            // Headers in a tunnel and quoted ones have a status of their own, behind a comma.
+            let wrong = judged
+                .map(|(_, status)| status)
                 .any(|status| status.split(',').any(|one| one == "0"));
             let kernel = [source, source6].map(|source| source.rsplit(',').next().unwrap());
             if wrong && !(*tcp_checksum == "0xffff" && kernel.iter().any(|source| KERNELS.contains(source))) {

@@ -20,7 +20,7 @@ mod taps;
 mod udp;
 mod wait;
 
-pub(crate) use capture::Capture;
+pub(crate) use capture::{Capture, Captured};
 pub(crate) use dual::{CLIENT6, authority};
 pub(crate) use gateway::{Gateway, number};
 pub(crate) use host::Host;

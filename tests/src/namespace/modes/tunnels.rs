@@ -2,11 +2,15 @@
 
 use super::{NETWORK, Sites};
 use crate::balance::curl;
-use crate::lab::{GUE_PORT, authority};
+use crate::lab::authority;
 use std::net::IpAddr;
+use tidegate_tests::tunnel_end::GUE_PORT;
 
 /// Requests through each tunnel.
 const REQUESTS: u32 = 40;
+
+/// Packets of a closing connection that come late.
+const LATE: u64 = 3;
 
 /// Kinds of tunnels as YAML has them, and which counter of [`tidegate_tests::tunnel_end::TunnelEnd::packets`] they raise.
 fn kinds() -> [(String, usize); 6] {
@@ -79,12 +83,13 @@ fn every_tunnel_carries_either_family() {
         for (end, before) in ends.iter().zip(before) {
             let now = end.packets();
             for kind in 0..3 {
-                assert_eq!(
-                    now[kind] > before[kind],
-                    kind == case.counter,
-                    "{n}: {} {now:?}",
-                    case.vip
-                );
+                let new = now[kind] - before[kind];
+                // The last packets of the connection before may be on their way still.
+                let right = match kind == case.counter {
+                    true => new >= u64::from(REQUESTS) * 2,
+                    false => new <= LATE,
+                };
+                assert!(right, "{n}: {} {before:?} {now:?}", case.vip);
             }
         }
         let outer: IpAddr = if case.over_ipv6 { "fd00::1" } else { "10.0.0.1" }

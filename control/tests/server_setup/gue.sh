@@ -1,0 +1,56 @@
+#!/bin/sh
+# Tidegate: makes this machine a real server of the service `gue`, mode tun.
+# Run it as root on the server, at each boot: nothing here outlives one. It may run again at any time.
+set -e
+
+# Not on the wrong machine.
+server= interface=
+for address in 10.9.0.11; do
+    found=$(ip -o address show to "$address" | awk '{ print $2; exit }')
+    [ -z "$found" ] || { server=$address interface=$found; }
+done
+[ -n "$server" ] || { echo "this machine has none of: 10.9.0.11" >&2; exit 1; }
+
+# The VIP's ARP is the gateway's alone: answer only for addresses of the interface that was asked
+# (arp_ignore 1), and never ask in the VIP's name (arp_announce 2). This comes before the VIP: one
+# answer in between, and the router sends past the gateway for minutes.
+sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
+sysctl -qw net.ipv4.conf.lo.arp_ignore=1 net.ipv4.conf.lo.arp_announce=2
+
+# GUE: the kernel takes off UDP and GUE, and hands on what is inside. Without the module or the port the
+# server answers ICMP port unreachable.
+modprobe fou
+ip fou add port 6080 gue 2>/dev/null || ip fou show | grep -q '^port 6080 gue' || {
+    echo 'UDP port 6080 could not be opened for GUE' >&2
+    exit 1
+}
+
+# The tunnel's end. Any address of any gateway may send: only the server's own is fixed. Without the
+# module the server answers ICMP protocol unreachable.
+modprobe ipip
+ip -d link show dev tg-ipip 2>/dev/null | grep -q " local $server " ||
+    ip link add tg-ipip type ipip local "$server" remote any
+ip link set tg-ipip up
+
+# Packets of clients come out of the tunnel, and their answers leave by another interface. A strict
+# reverse path filter (1) would take that for forgery; 2 is content with any route to the client.
+sysctl -qw net/ipv4/conf/tg-ipip/rp_filter=2
+
+# Packets arrive with the VIP as their destination, and it is the source of the answers.
+ip address replace 203.0.113.40/32 dev tg-ipip
+
+# The tunnel's end. Any address of any gateway may send: only the server's own is fixed. Without the
+# module the server answers ICMP protocol unreachable.
+modprobe sit
+ip -d link show dev tg-sit 2>/dev/null | grep -q " local $server " ||
+    ip link add tg-sit type sit mode ip6ip local "$server" remote any
+ip link set tg-sit up
+
+# Packets arrive with the VIP as their destination, and it is the source of the answers.
+# IPv6 answers neighbour solicitations on the address's own interface only. nodad: the gateway
+# has the address too; preferred_lft 0: connections of this machine's own take another source.
+ip -6 address replace 2001:db8:1::40/128 dev tg-sit nodad preferred_lft 0
+
+# A packet of a client has 1468 bytes in this tunnel. Whoever sends more is told so by ICMP. Where
+# networks lose ICMP, let this machine announce shorter TCP segments on the way to its clients:
+#     ip route change default via ROUTER advmss 1408

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Tidegate: makes this machine a real server of the service `nat6`, mode nat.
+# Run it as root on the server, at each boot: nothing here outlives one. It may run again at any time.
+set -e
+
+# Not on the wrong machine.
+server= interface=
+for address in fd00::11 fd00::12; do
+    found=$(ip -o address show to "$address" | awk '{ print $2; exit }')
+    [ -z "$found" ] || { server=$address interface=$found; }
+done
+[ -n "$server" ] || { echo "this machine has none of: fd00::11 fd00::12" >&2; exit 1; }
+
+# Answers must pass the gateway, which puts the VIP back into them: it is the way to every client.
+# A client on the servers' own link is answered directly all the same, and refuses the answer: see
+# `hairpin_snat` of the service.
+ip -6 route replace default via fd00::1
+
+# A default route from router advertisements would stay beside it, and share the answers.
+sysctl -qw "net/ipv6/conf/$interface/accept_ra_defrtr=0"
+ip -6 route flush exact default proto ra
