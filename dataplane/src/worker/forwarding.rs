@@ -108,7 +108,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Whether the packet belongs to the connection that was found. It does not when it opens a new one in its
     /// place, nor when the server is gone and that ends connections: then the client may try again at once, or is
-    /// told. Without any service it is nobody's, and the connection waits for its service or its end.
+    /// told. Without any service it is nobody's, and the connection waits for its service or its end. A server that
+    /// takes no more requests may still answer.
     #[inline]
     fn goes_on(&self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
         if opens(headers) && self.starts_anew(hit) {
@@ -119,6 +120,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         if self.snapshot.settings.expire_nodest_conn || self.snapshot.is_empty() {
             Ok(false)
+        } else if hit.direction == Direction::Outbound {
+            Ok(true)
         } else {
             Err(DropReason::ServerGone.into())
         }

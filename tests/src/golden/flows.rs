@@ -1,7 +1,8 @@
 //! Packet flows: every packet that comes out, byte for byte, and the connection table after each event.
 
-use super::frames::{self, Masks};
+use super::frames;
 use super::gateway::{Gateway, Port};
+use super::masks::Masks;
 use super::recording::{FlowConnection, FlowEvent, Flows};
 use super::report::Check;
 use super::rules::{Expected, Packet};

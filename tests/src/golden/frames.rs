@@ -13,23 +13,18 @@ pub(super) const RST: u8 = 4;
 pub(super) const PSH: u8 = 8;
 pub(super) const ACK: u8 = 16;
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP: u8 = 1;
-const ICMP6: u8 = 58;
-const IPV4_IN_IP: u8 = 4;
-const IPV6_IN_IP: u8 = 41;
-const GRE: u8 = 47;
-/// IPv6's fragment header.
-const FRAGMENT: u8 = 44;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
+pub(super) const ICMP: u8 = 1;
+pub(super) const ICMP6: u8 = 58;
 
-fn sum(bytes: &[u8], start: u32) -> u32 {
+pub(super) fn sum(bytes: &[u8], start: u32) -> u32 {
     bytes.chunks(2).fold(start, |sum, pair| {
         sum + u32::from(pair[0]) * 256 + u32::from(*pair.get(1).unwrap_or(&0))
     })
 }
 
-fn fold(sum: u32) -> [u8; 2] {
+pub(super) fn fold(sum: u32) -> [u8; 2] {
     let once = (sum & 0xffff) + (sum >> 16);
     let twice = (once & 0xffff) + (once >> 16);
     (!(twice as u16)).to_be_bytes()
@@ -194,7 +189,7 @@ fn answer(packet: &[u8]) -> String {
 }
 
 /// The protocol of a packet, and where its header is. Extension headers of IPv6 are protocols of their own here.
-fn transport(packet: &[u8]) -> Option<(u8, usize)> {
+pub(super) fn transport(packet: &[u8]) -> Option<(u8, usize)> {
     match packet.first()? >> 4 {
         4 => Some((*packet.get(9)?, usize::from(packet[0] & 15) * 4)),
         6 => Some((*packet.get(6)?, 40)),
@@ -233,97 +228,6 @@ pub(super) fn set_icmp_checksum(packet: &mut [u8]) {
     packet[22..24].fill(0);
     let checksum = fold(sum(&packet[20..], 0));
     packet[22..24].copy_from_slice(&checksum);
-}
-
-/// Writes packets as the flow recordings do, but for what a sender chooses at random, so that it can be compared:
-/// - the IPv4 identification, and with it the header checksum: of ICMP messages it is 0, of tunnel packets that may
-///   be fragmented it tells only which pieces belong together;
-/// - the identification of IPv6 fragments, in the same way;
-/// - the flow label of ICMPv6 errors, of which the kernel makes a hash (RFC 6437);
-/// - the UDP source port of GUE tunnels, which is 0, as if the checksum had been computed so.
-pub(super) struct Masks {
-    gue_port: Option<u16>,
-    /// Identifications seen so far; each is written as its place here, from 1.
-    identifications: Vec<Vec<u8>>,
-}
-
-impl Masks {
-    /// For one list of packets.
-    pub(super) fn new(gue_port: Option<u16>) -> Masks {
-        Masks {
-            gue_port,
-            identifications: Vec::new(),
-        }
-    }
-
-    /// A packet in hexadecimal.
-    pub(super) fn hex(&mut self, packet: &[u8]) -> String {
-        let mut packet = packet.to_vec();
-        if let Some((protocol, at)) = transport(&packet) {
-            let v4 = packet[0] >> 4 == 4;
-            let is_first = !v4 || (packet[6] & 0x1f, packet[7]) == (0, 0);
-            let gue = protocol == UDP && self.is_gue(&packet, at, is_first);
-            if gue && is_first {
-                mask_source_port(&mut packet[at..]);
-            }
-            if v4 && (gue || matches!(protocol, IPV4_IN_IP | IPV6_IN_IP | GRE)) && packet[6] & 0x40 == 0 {
-                self.number(&mut packet[4..6]);
-                packet[10..12].fill(0);
-            }
-            match (protocol, packet.get_mut(at..)) {
-                (ICMP, _) if v4 => {
-                    packet[4..6].fill(0);
-                    packet[10..12].fill(0);
-                }
-                (ICMP6, Some([kind, ..])) if *kind < 128 => {
-                    packet[1] &= 0xf0;
-                    packet[2..4].fill(0);
-                }
-                (FRAGMENT, Some([_, _, _, _, identification @ ..])) if identification.len() >= 4 => {
-                    self.number(&mut identification[..4]);
-                }
-                _ => {}
-            }
-        }
-        hex(&packet)
-    }
-
-    fn is_gue(&self, packet: &[u8], at: usize, is_first: bool) -> bool {
-        let port = packet
-            .get(at + 2..at + 4)
-            .map(|port| u16::from_be_bytes([port[0], port[1]]));
-        // A later fragment shows no port, but no client's datagram is in the recordings of GUE.
-        self.gue_port.is_some() && (!is_first || port == self.gue_port)
-    }
-
-    /// Replaces an identification by its number.
-    fn number(&mut self, identification: &mut [u8]) {
-        let known = self
-            .identifications
-            .iter()
-            .position(|known| known == identification);
-        let at = known.unwrap_or_else(|| {
-            self.identifications.push(identification.to_vec());
-            self.identifications.len() - 1
-        });
-        identification.fill(0);
-        if let Some(last) = identification.last_mut() {
-            *last = at as u8 + 1;
-        }
-    }
-}
-
-/// Makes the source port of a UDP header 0, and its checksum, if it has one, follow (RFC 1624).
-fn mask_source_port(udp: &mut [u8]) {
-    let [p0, p1, _, _, _, _, c0, c1, ..] = *udp else {
-        return;
-    };
-    if (c0, c1) != (0, 0) {
-        // Taking the port out of the sum is adding its complement; the field holds the sum's complement.
-        let checksum = fold(sum(&[!c0, !c1, !p0, !p1], 0));
-        udp[6..8].copy_from_slice(&checksum);
-    }
-    udp[..2].fill(0);
 }
 
 /// Bytes in hexadecimal.

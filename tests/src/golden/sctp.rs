@@ -12,6 +12,8 @@ const TAG: u32 = 9;
 const DATA: u8 = 0;
 const INIT: u8 = 1;
 const INIT_ACK: u8 = 2;
+/// The chunk that ends an association at once.
+pub(super) const ABORT: u8 = 6;
 const SHUTDOWN: u8 = 7;
 const COOKIE_ECHO: u8 = 10;
 
@@ -50,7 +52,7 @@ fn kind(name: &str) -> Option<u8> {
         "INIT_ACK" => INIT_ACK,
         "SACK" => 3,
         "HEARTBEAT" => 4,
-        "ABORT" => 6,
+        "ABORT" => ABORT,
         "SHUTDOWN" => SHUTDOWN,
         "SHUTDOWN_ACK" => 8,
         "ERROR" => 9,
