@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use dataplane::scheduler::SchedulerKind;
 use dataplane::service::NoService;
@@ -94,23 +94,23 @@ fn rld_14_names_missing_parts_and_families_are_refused_or_filled_in() {
         (
             "203.0.113.10/tcp",
             TWO,
-            "`203.0.113.10/tcp` has no port; write it as 203.0.113.10:80/tcp",
+            "`203.0.113.10` has no port; write it as 203.0.113.10:80/tcp",
         ),
         (
             "203.0.113.10:80",
             TWO,
-            "write 203.0.113.10:80/tcp or 203.0.113.10:80/udp",
+            "write 203.0.113.10:80/tcp, 203.0.113.10:80/udp or 203.0.113.10:80/sctp",
         ),
         ("203.0.113.10:80/http", TWO, "`http` is not a protocol"),
         (
             "'[2001:db8::10]:80/tcp'",
             TWO,
-            "`[2001:db8::10]` is an IPv6 address; IPv6 comes later",
+            "server 10.0.0.11 is IPv4, but service `a` listens on [2001:db8::10]:80/tcp",
         ),
         (
             "203.0.113.10:80/tcp",
             "[{ address: '2001:db8::11' }]",
-            "`2001:db8::11` is an IPv6 address; IPv6 comes later",
+            "server 2001:db8::11 is in no network of a port",
         ),
         (
             "203.0.113.10:80/tcp",
@@ -130,7 +130,7 @@ fn rld_14_names_missing_parts_and_families_are_refused_or_filled_in() {
         (
             "www.example.net:80/tcp",
             TWO,
-            "`www.example.net` is not an IPv4 address",
+            "`www.example.net` is not an IP address",
         ),
     ];
     for (listen, servers, expected) in table {
@@ -227,6 +227,6 @@ fn multi_01_one_server_behind_two_vips() {
     let config = parse(TWO, services).expect("is right");
     assert_eq!(
         config.pools[config.services[1].pool].servers[0].address,
-        Ipv4Addr::new(10, 0, 0, 11)
+        IpAddr::from([10, 0, 0, 11])
     );
 }

@@ -211,9 +211,9 @@ fn commands_and_the_file_are_operations_on_the_same_table() {
             .contains("not supported yet")
     );
     assert!(
-        run("-a -t 203.0.113.101:443 -r 10.0.0.12:8443 -m")
+        run("-A -t 203.0.113.101:443 -s rr -p 60")
             .unwrap_err()
-            .contains("NAT")
+            .contains("persistence")
     );
     assert!(
         run("-A -t 203.0.113.103:443 -s rr --local-addresses x")

@@ -48,10 +48,14 @@ sections! {
     ];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
     VIP = "vips[]": ["address", "no_service", "no_server"];
-    TIMEOUTS = "timeouts": ["tcp", "udp"];
+    TIMEOUTS = "timeouts": ["tcp", "udp", "sctp"];
     TCP_TIMEOUTS = "timeouts.tcp": [
         "established", "syn_sent", "syn_recv", "fin_wait", "time_wait", "close", "close_wait", "last_ack", "listen",
         "synack",
+    ];
+    SCTP_TIMEOUTS = "timeouts.sctp": [
+        "established", "init1", "init", "cookie_sent", "cookie_replied", "cookie_wait", "cookie", "cookie_echoed",
+        "shutdown_sent", "shutdown_received", "shutdown_ack_sent", "rejected", "closed",
     ];
     SETTINGS = "settings": [
         "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "no_service", "no_server", "icmp_rate",

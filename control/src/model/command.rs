@@ -191,7 +191,7 @@ impl Model {
         }
         Ok(Server {
             slot: 0,
-            address: address.into(),
+            address,
             port: server.endpoint.port,
             weight: server.weight,
             mode,
@@ -219,7 +219,7 @@ fn key_of(id: &ServiceId) -> Result<ServiceKey, CommandError> {
                 ipvsadm::Protocol::Sctp => Protocol::Sctp,
             };
             Ok(ServiceKey {
-                address: address.into(),
+                address,
                 port,
                 protocol,
             })

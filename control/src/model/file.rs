@@ -238,7 +238,7 @@ fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
 
 fn key_of(listener: &config::Listener) -> ServiceKey {
     ServiceKey {
-        address: listener.address.into(),
+        address: listener.address,
         port: listener.port,
         protocol: listener.protocol,
     }
@@ -247,7 +247,7 @@ fn key_of(listener: &config::Listener) -> ServiceKey {
 fn server_of(service: &config::Service, server: &config::Server, listener: &config::Listener) -> Server {
     Server {
         slot: 0,
-        address: server.address.into(),
+        address: server.address,
         port: server.port_for(listener),
         weight: server.weight,
         mode: service.mode_of(server),
@@ -260,7 +260,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
 fn static_neighbour(neighbour: &config::Neighbour) -> StaticNeighbour {
     StaticNeighbour {
         port: PortId(neighbour.port as u8),
-        address: neighbour.address.into(),
+        address: neighbour.address,
         mac: MacAddr(neighbour.mac),
     }
 }

@@ -5,6 +5,7 @@ use crate::gateway::{Gateway, State};
 use crate::model::LocalGroup;
 use dataplane::flow::Mode;
 use dataplane::local::AddressUse;
+use dataplane::service::{Server, Service};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -131,7 +132,7 @@ fn view(state: &State, group: &LocalGroup, used: &HashMap<Ipv4Addr, LocalAddress
     }
 }
 
-/// How many servers are reached by FULLNAT from the group.
+/// How many servers are reached from the group: by FULLNAT, or by NAT that hides clients on the server's link.
 fn servers_of(state: &State, group: &LocalGroup) -> usize {
     let services = state
         .model
@@ -142,11 +143,19 @@ fn servers_of(state: &State, group: &LocalGroup) -> usize {
         service
             .servers
             .iter()
+            .filter(|server| uses_local_addresses(service, server))
             .map(|server| (service.key.protocol, server))
     });
-    let fullnat = servers.filter(|(_, server)| server.mode == Mode::Fullnat);
-    fullnat
+    servers
         .map(|(protocol, server)| (server.address, server.port, protocol))
         .collect::<HashSet<_>>()
         .len()
+}
+
+fn uses_local_addresses(service: &Service, server: &Server) -> bool {
+    match server.mode {
+        Mode::Fullnat => true,
+        Mode::Nat => service.hairpin_snat,
+        Mode::Dr | Mode::Tun => false,
+    }
 }

@@ -1,6 +1,6 @@
 //! The program, as operators call it.
 
-use crate::support::{BASE, Fake};
+use crate::support::{BASE, Fake, MODES};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -227,4 +227,28 @@ fn the_version_is_that_of_the_package() {
         stdout(&tidegate(&["version"])),
         format!("tidegate {}\n", env!("CARGO_PKG_VERSION"))
     );
+}
+
+#[test]
+fn modes_tunnels_vlans_and_ipv6_are_shown() {
+    let fake = Fake::new(MODES);
+    fake.command("-a -t 203.0.113.100:80 -r 203.0.113.15:8080 -g");
+    let servers = show(&fake, &["servers"]);
+    for text in [
+        "[2001:db8::12]:80",
+        "tun gue:6080 remote",
+        "tun ipip",
+        "port 8080 has no effect: dr leaves packets as they are, on port 80",
+    ] {
+        assert!(servers.contains(text), "{text}: {servers}");
+    }
+    let services = show(&fake, &["services"]);
+    for text in [
+        "[2001:db8::100]:80/sctp",
+        "mss-clamp=1400",
+        "1 server: see show servers",
+    ] {
+        assert!(services.contains(text), "{text}: {services}");
+    }
+    assert!(show(&fake, &["ports"]).contains("VLAN 20 of wan"));
 }

@@ -79,6 +79,35 @@ fn what_takes_a_restart_is_refused() {
     );
 }
 
+/// VLAN-01: nothing may be left that points to a port that is gone.
+#[test]
+fn a_vlan_comes_and_goes_with_a_restart_only() {
+    let fake = Fake::new(BASE);
+    let with_vlan = BASE.replace(
+        "neighbours:\n",
+        "  - { name: dmz, parent: lan, vlan: 20, addresses: [10.20.0.1/24] }\nneighbours:\n",
+    );
+    fake.write(&with_vlan);
+    let (status, body) = fake.ask("POST", "/v1/reload");
+    let answer: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (status, answer["error"].as_str().unwrap()),
+        (
+            422,
+            "ports (name, device, parent, vlan, mtu, mac, queues) cannot change while the gateway runs; restart it, or \
+             undo the change"
+        )
+    );
+    let fake = Fake::new(&with_vlan);
+    fake.write(&with_vlan.replace("vlan: 20", "vlan: 21"));
+    assert_eq!(fake.ask("POST", "/v1/reload").0, 422);
+    fake.write(BASE);
+    assert_eq!(fake.ask("POST", "/v1/reload").0, 422);
+    // Its addresses may change.
+    fake.write(&with_vlan.replace("10.20.0.1/24", "10.20.0.1/24, 2001:db8:20::1/64"));
+    assert_eq!(fake.ask("POST", "/v1/reload").0, 200);
+}
+
 #[test]
 fn a_service_keeps_what_a_deleted_server_has_counted() {
     let fake = Fake::new(BASE);

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tidegate::api::Server;
 use tidegate::config::{self, Config, Metrics};
 use tidegate::gateway::{Gateway, PortCounters, PortDevice, WorkerHandle};
-use tidegate::model::Model;
+use tidegate::model::{Model, with_vlans};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
@@ -38,6 +38,25 @@ services:
   - { name: web, listen: "203.0.113.100:80/tcp", pool: web, mode: fullnat, scheduler: wrr, local_addresses: dip }
   - { name: also, listen: "203.0.113.101:80/tcp", pool: one, mode: fullnat, scheduler: rr, local_addresses: dip }
   - { name: dgram, listen: "203.0.113.100:80/udp", pool: one, mode: fullnat, scheduler: rr, local_addresses: dip }
+"#;
+
+/// Services of both families, a VLAN, tunnels, and a port that a command has named in vain.
+pub(crate) const MODES: &str = r#"
+node: { limits: { connections: 1000, services: 16, servers: 32, neighbours: 64 } }
+ports:
+  - { name: wan, device: net_null0, addresses: [203.0.113.2/24, 2001:db8::1/64] }
+  - { name: dmz, parent: wan, vlan: 20, addresses: [10.20.0.1/24], mtu: 1400 }
+pools:
+  - name: web
+    servers:
+      - { address: 203.0.113.11 }
+      - { address: "2001:db8::12", mode: tun, tunnel: { type: gue, checksum: remote } }
+      - { address: 203.0.113.13, mode: tun }
+      - { address: 203.0.113.14, port: 8080, mode: nat }
+  - { name: six, servers: [{ address: "2001:db8::11", port: 8080 }] }
+services:
+  - { name: web, listen: "203.0.113.100:80/tcp", pool: web, mode: dr, mss_clamp: 1400 }
+  - { name: six, listen: "[2001:db8::100]:80/sctp", pool: six, mode: nat }
 "#;
 
 /// The client of all frames.
@@ -123,6 +142,12 @@ impl Fake {
     }
 
     /// Ends the API as a signal would.
+    /// Changes the model by a command, and leaves workers as they are.
+    pub(crate) fn command(&self, line: &str) {
+        let command = tidegate::ipvsadm::parse_line(line).unwrap();
+        self.gateway.state().model.apply_command(&command).unwrap();
+    }
+
     pub(crate) fn stop_serving(&mut self) {
         let (stop, served) = self.serving.take().unwrap();
         stop.send(()).unwrap();
@@ -215,8 +240,7 @@ type Frames = mpsc::Sender<(Vec<u8>, mpsc::Sender<()>)>;
 
 fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>) {
     let limits = config.node.limits;
-    let ports = config
-        .ports
+    let ports = config.ports[..config.devices()]
         .iter()
         .enumerate()
         .map(|(number, port)| PortSettings {
@@ -224,14 +248,11 @@ fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>
             any_mac: false,
             vlan: None,
             mtu: port.mtu,
-            addresses: port
-                .addresses
-                .iter()
-                .map(|own| (own.address, own.length))
-                .collect(),
+            addresses: port.own_addresses(),
             check_partial: false,
         });
-    let mut model = Model::new(ports.collect(), 1, limits.services, limits.servers);
+    let ports = with_vlans(&config, ports.collect());
+    let mut model = Model::new(ports, 1, limits.services, limits.servers);
     model.apply_file(&config).unwrap();
     let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
     let mailbox = Arc::new(Mailbox::default());
@@ -248,8 +269,7 @@ fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>
         Arc::clone(&mailbox),
     )
     .unwrap();
-    let devices = config
-        .ports
+    let devices = config.ports[..config.devices()]
         .iter()
         .map(|_| Box::new(Device) as Box<dyn PortDevice>)
         .collect();

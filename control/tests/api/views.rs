@@ -1,6 +1,6 @@
 //! Each listing of the API.
 
-use crate::support::{BASE, CLIENT, Fake, VIP, datagram, syn};
+use crate::support::{BASE, CLIENT, Fake, MODES, VIP, datagram, syn};
 use tidegate::view::{Connection, Drop, LocalPool, Neighbour, Port, Server, Service, Status, Worker};
 
 #[test]
@@ -278,4 +278,74 @@ fn what_cannot_be_answered_says_why() {
             "{method} {path}: {body}"
         );
     }
+}
+
+#[test]
+fn modes_tunnels_and_both_families_are_told() {
+    let fake = Fake::new(MODES);
+    fake.command("-a -t 203.0.113.100:80 -r 203.0.113.15:8080 -g");
+    let services: Vec<Service> = fake.get("/v1/services");
+    let told: Vec<_> = services
+        .iter()
+        .map(|service| {
+            (
+                service.listen.as_str(),
+                service.address.to_string(),
+                service.mss_clamp,
+                service.servers_with_warnings,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("203.0.113.100:80/tcp", "203.0.113.100".to_owned(), Some(1400), 1),
+            ("[2001:db8::100]:80/sctp", "2001:db8::100".to_owned(), None, 0)
+        ]
+    );
+    let servers: Vec<Server> = fake.get("/v1/servers?service=[2001:db8::100]:80/sctp");
+    assert_eq!(
+        (servers[0].address.to_string(), servers[0].port),
+        ("2001:db8::11".to_owned(), 8080)
+    );
+    let servers: Vec<Server> = fake.get("/v1/servers?service=web");
+    let told: Vec<_> = servers
+        .iter()
+        .map(|server| {
+            let tunnel = server.tunnel.as_ref();
+            let tunnel = tunnel.map(|tunnel| (tunnel.kind.as_str(), tunnel.port, tunnel.checksum.as_str()));
+            (server.mode.as_str(), tunnel, server.warning.as_deref())
+        })
+        .collect();
+    let warning = "port 8080 has no effect: dr leaves packets as they are, on port 80";
+    assert_eq!(
+        told,
+        [
+            ("dr", None, Some(warning)),
+            ("nat", None, None),
+            ("tun", Some(("ipip", None, "none")), None),
+            ("tun", Some(("gue", Some(6080), "remote")), None),
+            ("dr", None, None),
+        ]
+    );
+    let ports: Vec<Port> = fake.get("/v1/ports");
+    let dmz = &ports[1];
+    assert_eq!(
+        (dmz.name.as_str(), &dmz.device, dmz.parent.as_deref(), dmz.vlan),
+        ("dmz", &None, Some("wan"), Some(20))
+    );
+    assert_eq!(
+        (dmz.mtu, dmz.link_up, dmz.counters, &dmz.driver),
+        (1400, true, None, &None)
+    );
+    assert_eq!(ports[0].addresses, ["203.0.113.2/24", "2001:db8::1/64"]);
+    let metrics = fake.metrics();
+    for line in [
+        "tidegate_service_servers{service=\"six\",vip=\"2001:db8::100\",port=\"80\",protocol=\"sctp\"} 1",
+        "tidegate_port_info{port=\"dmz\",device=\"\",driver=\"\",mac=\"02:00:00:00:00:00\",parent=\"wan\",vlan=\"20\"} 1",
+        "tidegate_port_link_up{port=\"dmz\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert!(!metrics.contains("tidegate_port_received_packets_total{port=\"dmz\"}"));
 }

@@ -12,7 +12,7 @@ use crate::scheduler::{Scheduler, SchedulerState};
 use crate::service::{Service, Snapshot};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// A worker with packets to move looks after the house at every so many turns; an idle one at every turn.
@@ -232,13 +232,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Which servers are the gateway's own addresses.
-    fn find_own_servers(&mut self) {
-        for state in &mut self.servers {
-            let address = state.end.ip();
-            let own = self.snapshot.addresses.class_of(address) != AddressClass::None;
-            state.is_ours = own || address.is_loopback();
-        }
+    /// Whether a server's address is one of the gateway itself.
+    fn is_own(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.snapshot.addresses.class_of(address) != AddressClass::None
     }
 
     /// Takes the first snapshot into use.
@@ -249,7 +245,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
             self.adopt_service(None, service);
         }
-        self.find_own_servers();
         self.stats.epoch.set(snapshot.epoch);
     }
 
@@ -271,6 +266,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         if !Arc::ptr_eq(&old.addresses, &new.addresses) {
             self.announcer.restart(None, self.now);
+            for slot in 0..self.servers.len() {
+                self.servers[slot].is_ours = self.is_own(self.servers[slot].end.ip());
+            }
         }
         for slot in 0..new.service_slots() as u32 {
             let (before, now) = (old.service(slot), new.service(slot));
@@ -280,7 +278,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (_, None) => self.services[slot as usize] = None,
             }
         }
-        self.find_own_servers();
         if new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts {
             self.review_from = Some(0);
         }
@@ -351,11 +348,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
         }
         for server in &now.servers {
+            let is_ours = self.is_own(server.address);
             let state = &mut self.servers[server.slot as usize];
             let end = SocketAddr::new(server.address, server.port);
             if state.end != end {
                 *state = ServerState {
                     end,
+                    is_ours,
                     ..ServerState::default()
                 };
             }

@@ -89,42 +89,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         port: PortId,
         class: AddressClass,
     ) -> Result<Option<Way>, Elsewhere> {
-        let quote = match errors::read(packet.bytes(), headers, &self.digest) {
-            Ok(quote) => quote,
-            // Such as redirects, and errors about protocols that are not balanced: a router's work.
-            Err(DropReason::UnsupportedIcmp) if class == AddressClass::None => {
-                let (_, destination) = super::ends::addresses(headers, packet.bytes());
-                return self.route_on(packet, headers, port, destination);
-            }
-            Err(reason) => return Err(reason.into()),
-        };
-        if matches!(class, AddressClass::Port(_)) || self.is_tunnel_source(packet.bytes(), headers) {
+        let (_, destination) = super::ends::addresses(headers, packet.bytes());
+        if matches!(class, AddressClass::Port(_)) || self.is_tunnel_source(destination) {
+            let quote = errors::read(packet.bytes(), headers, &self.digest)?;
             return self.tunnel_error(packet.bytes(), &quote).map(|()| None);
         }
-        // The connection's packets in the other direction: those that would answer what is quoted.
-        let ends = reversed(&quote, packet.bytes()).ok_or(DropReason::UnsupportedIcmp)?;
-        let owner = match self.owner_of(&ends) {
-            Ok(owner) => owner,
-            Err(_) if class == AddressClass::None => {
-                let (_, destination) = super::ends::addresses(headers, packet.bytes());
+        let (quote, hit) = match self.quoted_connection(packet, headers, class) {
+            Ok(found) => found,
+            // Errors about no connection, about protocols that are not balanced, redirects: a router's work.
+            Err(Elsewhere::Nowhere(_)) if class == AddressClass::None => {
                 return self.route_on(packet, headers, port, destination);
             }
-            Err(_) => return Err(DropReason::NoConnection.into()),
-        };
-        if owner != self.number {
-            return Err(Elsewhere::Worker(owner));
-        }
-        let found = self.find(&ends, quote.protocol);
-        let hit = match found {
-            Some(hit) => hit,
-            None if class == AddressClass::Vip && self.snapshot.settings.schedule_icmp => {
-                self.open_by_error(headers, packet, &quote, &ends)?
-            }
-            None if class == AddressClass::None => {
-                let (_, destination) = super::ends::addresses(headers, packet.bytes());
-                return self.route_on(packet, headers, port, destination);
-            }
-            None => return Err(DropReason::NoConnection.into()),
+            Err(elsewhere) => return Err(elsewhere),
         };
         if !self
             .passed_errors
@@ -135,15 +111,35 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.pass_error(packet, headers, &quote, hit, port).map(Some)
     }
 
-    /// Whether a message is for an address that tunnels take as their source besides the ports' own.
-    fn is_tunnel_source(&self, frame: &[u8], headers: &Headers) -> bool {
+    /// The connection that the quoted packet belongs to.
+    fn quoted_connection(
+        &mut self,
+        packet: &I::Packet,
+        headers: &Headers,
+        class: AddressClass,
+    ) -> Result<(Quote, Hit), Elsewhere> {
+        let quote = errors::read(packet.bytes(), headers, &self.digest)?;
+        // The connection's packets in the other direction: those that would answer what is quoted.
+        let ends = reversed(&quote, packet.bytes()).ok_or(DropReason::UnsupportedIcmp)?;
+        let owner = self.owner_of(&ends).map_err(|_| DropReason::NoConnection)?;
+        if owner != self.number {
+            return Err(Elsewhere::Worker(owner));
+        }
+        if let Some(hit) = self.find(&ends, quote.protocol) {
+            return Ok((quote, hit));
+        }
+        if class != AddressClass::Vip || !self.snapshot.settings.schedule_icmp {
+            return Err(DropReason::NoConnection.into());
+        }
+        let hit = self.open_by_error(headers, packet, &quote, &ends)?;
+        Ok((quote, hit))
+    }
+
+    /// Whether an address is one that tunnels take as their source besides the ports' own.
+    fn is_tunnel_source(&self, address: IpAddr) -> bool {
         let settings = &self.snapshot.settings;
-        let (_, destination) = super::ends::addresses(headers, frame);
         let prefixes = [settings.tunnel_source, settings.tunnel_source6];
-        prefixes
-            .iter()
-            .flatten()
-            .any(|prefix| prefix.contains(destination))
+        prefixes.iter().flatten().any(|prefix| prefix.contains(address))
     }
 
     /// The connection of a packet between these ends, addresses compared.

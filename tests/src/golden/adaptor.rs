@@ -36,7 +36,6 @@ impl Gateway for Engine {
         let on = value != 0;
         match name {
             "sloppy_tcp" => self.0.change_settings(|settings| settings.sloppy_tcp = on),
-            "sloppy_sctp" => self.0.change_settings(|settings| settings.sloppy_sctp = on),
             "conn_reuse_mode" => {
                 self.0
                     .change_settings(|settings| settings.conn_reuse_mode = value.clamp(0, 3) as u8);
@@ -44,6 +43,10 @@ impl Gateway for Engine {
             "expire_nodest_conn" => self
                 .0
                 .change_settings(|settings| settings.expire_nodest_conn = on),
+            "sloppy_sctp" => self.0.change_settings(|settings| settings.sloppy_sctp = on),
+            "pmtu_disc" => self.0.change_settings(|settings| settings.pmtu_disc = on),
+            "nat_icmp_send" => self.0.change_settings(|settings| settings.nat_icmp_send = on),
+            "schedule_icmp" => self.0.change_settings(|settings| settings.schedule_icmp = on),
             _ => return false,
         }
         true

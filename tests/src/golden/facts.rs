@@ -78,6 +78,11 @@ pub(super) fn of(recording: &Recording) -> Facts {
 }
 
 impl Facts {
+    /// Whether only what commands say is compared: no packet moves.
+    pub(super) fn is_command(&self) -> bool {
+        self.kind == Kind::Errors
+    }
+
     fn read(&mut self, shape: &Shape) {
         match shape {
             Shape::Sched(s) => {

@@ -25,6 +25,9 @@ const SYSCTLS: &[&str] = &[
     "sloppy_sctp",
     "conn_reuse_mode",
     "expire_nodest_conn",
+    "pmtu_disc",
+    "nat_icmp_send",
+    "schedule_icmp",
 ];
 
 /// The commands that ipvsadm's parser has no counterpart for; none at all is `-L`.
@@ -55,19 +58,21 @@ static TABLE: &[Row] = &[
                 && (f.cmd.is_empty() || OTHER_COMMANDS.iter().any(|other| f.cmd.starts_with(other)))
         },
     ),
-    row(3, "IPv6", |f| f.ipv6),
-    row(3, "SCTP", |f| f.sctp),
-    row(3, "tunnels", |f| f.modes.contains(&Mode::Tun)),
+    row(3, "IPv6 on the wire", |f| f.ipv6 && !f.is_command()),
+    row(3, "SCTP on the wire", |f| f.sctp && !f.is_command()),
+    row(3, "tunnels on the wire", |f| {
+        f.modes.contains(&Mode::Tun) && !f.is_command()
+    }),
     // The state table of NAT is FULLNAT's too: it is replayed through FULLNAT.
     row(3, "NAT on the wire", |f| {
-        f.modes.contains(&Mode::Nat) && f.kind != Kind::States
+        f.modes.contains(&Mode::Nat) && f.kind != Kind::States && !f.is_command()
     }),
     row(3, "ICMP about connections", |f| f.icmp_in),
     row(3, "fragments", |f| f.fragments_in),
     row(
         3,
         "servers that are the gateway itself, and unreachable ones",
-        |f| f.local_server || f.shell.iter().any(|line| line.starts_with("ip ")),
+        |f| !f.is_command() && (f.local_server || f.shell.iter().any(|line| line.starts_with("ip "))),
     ),
     row(3, "settings of tunnels and ICMP", |f| {
         ["pmtu_disc", "nat_icmp_send", "schedule_icmp"]

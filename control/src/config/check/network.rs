@@ -198,7 +198,12 @@ pub(crate) fn neighbours(
                     }
                     None => format!("{} is in no network of a port", address.value),
                 };
-                let remedy = "write an address inside one of `ports[].addresses`, or `port:` with the port it is behind";
+                let remedy = match is_link_local(address.value) {
+                    true => "write `port:` with the port it is behind",
+                    false => {
+                        "write an address inside one of `ports[].addresses`, or `port:` with the port it is behind"
+                    }
+                };
                 report.error(address.place, path, Fault::new(problem, remedy));
             }
             continue;

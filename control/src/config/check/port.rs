@@ -91,9 +91,9 @@ fn mtu(ports: &[RawPort], parents: &[Option<usize>], index: usize) -> u16 {
 }
 
 fn count(ports: &[RawPort], report: &mut Report) {
-    let devices = ports.iter().enumerate().filter(|(_, port)| is_device(port));
-    let (count, beyond) = (devices.clone().count(), devices.skip(MOST_DEVICES).next());
-    if let Some((index, port)) = beyond {
+    let mut devices = ports.iter().enumerate().filter(|(_, port)| is_device(port));
+    let count = devices.clone().count();
+    if let Some((index, port)) = devices.nth(MOST_DEVICES) {
         let problem = format!("{count} ports, and DPDK has room for {MOST_DEVICES}");
         let fault = Fault::new(problem, "remove the others");
         report.error(port.place, format!("ports[{index}]"), fault);

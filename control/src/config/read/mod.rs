@@ -9,6 +9,7 @@ mod node;
 pub(super) mod port;
 pub(super) mod service;
 mod settings;
+mod timeout;
 mod tunnel;
 mod typed;
 mod value;

@@ -150,7 +150,7 @@ fn limits(field: Option<Field<'_>>, report: &mut Report) -> Limits {
         services: number(&fields, "services", 1..=0xff_ffff, usual.services, report),
         servers: number(&fields, "servers", 1..=0xff_ffff, usual.servers, report),
         neighbours: number(&fields, "neighbours", 1..=65_534, usual.neighbours, report),
-        fragments: number(&fields, "fragments", 1..=65_535, usual.fragments, report),
+        fragments: number(&fields, "fragments", 1..=32_768, usual.fragments, report),
     }
 }
 

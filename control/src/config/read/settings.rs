@@ -1,24 +1,20 @@
-//! The sections that hold for all services, and for how the gateway is watched: API, metrics, timeouts, settings.
+//! The sections that hold for all services, and for how the gateway is watched: API, metrics, settings.
 
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use dataplane::flow::{TcpState, Timeouts};
 use dataplane::service::Settings;
 use dataplane::time::{TICKS_PER_SECOND, seconds};
 
 use super::address;
 use super::field::{Field, Fields};
+use super::timeout::timeouts;
 use super::typed::{account, flag, number, path, word};
 use super::vip::{NO_SERVER, NO_SERVICE};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
 use crate::config::types::{Api, Metrics, Prefix};
 use crate::config::yaml::shown;
-
-/// Up to 31 days: longer lives are not worth a table entry, and the data plane counts ticks in 31 bits.
-const SECONDS: RangeInclusive<u64> = 1..=2_678_400;
 
 /// The `api` section.
 pub(crate) fn api(field: Option<Field<'_>>, report: &mut Report) -> Api {
@@ -81,37 +77,6 @@ pub(crate) fn metrics(field: Option<Field<'_>>, report: &mut Report) -> Metrics 
         listen: listen.map_or_else(|| Some(SocketAddr::from(([127, 0, 0, 1], 9101))), |at| at.value),
         place: fields.place(),
     }
-}
-
-/// The `timeouts` section: seconds in the file, ticks from here on.
-fn timeouts(field: Option<Field<'_>>, report: &mut Report) -> Timeouts {
-    const STATES: [(&str, TcpState); 10] = [
-        ("established", TcpState::Established),
-        ("syn_sent", TcpState::SynSent),
-        ("syn_recv", TcpState::SynRecv),
-        ("fin_wait", TcpState::FinWait),
-        ("time_wait", TcpState::TimeWait),
-        ("close", TcpState::Close),
-        ("close_wait", TcpState::CloseWait),
-        ("last_ack", TcpState::LastAck),
-        ("listen", TcpState::Listen),
-        ("synack", TcpState::SynAck),
-    ];
-    let fields = Fields::open_optional(field, &schema::TIMEOUTS, report);
-    let tcp = Fields::open_optional(fields.get("tcp"), &schema::TCP_TIMEOUTS, report);
-    let mut timeouts = Timeouts::default();
-    for (key, state) in STATES {
-        let ticks = &mut timeouts.tcp[state as usize];
-        *ticks = seconds(number(&tcp, key, SECONDS, *ticks / TICKS_PER_SECOND, report));
-    }
-    timeouts.udp = seconds(number(
-        &fields,
-        "udp",
-        SECONDS,
-        timeouts.udp / TICKS_PER_SECOND,
-        report,
-    ));
-    timeouts
 }
 
 /// The `timeouts` and `settings` sections.

@@ -1,0 +1,85 @@
+//! The `timeouts` section: seconds in the file, ticks from here on.
+
+use std::ops::RangeInclusive;
+
+use dataplane::flow::{SctpState, TcpState, Timeouts};
+use dataplane::time::{TICKS_PER_SECOND, seconds};
+
+use super::field::{Field, Fields};
+use super::typed::number;
+use crate::config::report::Report;
+use crate::config::schema::{self, Section};
+
+/// Up to 31 days: longer lives are not worth a table entry, and the data plane counts ticks in 31 bits.
+const SECONDS: RangeInclusive<u64> = 1..=2_678_400;
+
+const TCP: [(&str, TcpState); 10] = [
+    ("established", TcpState::Established),
+    ("syn_sent", TcpState::SynSent),
+    ("syn_recv", TcpState::SynRecv),
+    ("fin_wait", TcpState::FinWait),
+    ("time_wait", TcpState::TimeWait),
+    ("close", TcpState::Close),
+    ("close_wait", TcpState::CloseWait),
+    ("last_ack", TcpState::LastAck),
+    ("listen", TcpState::Listen),
+    ("synack", TcpState::SynAck),
+];
+
+const SCTP: [(&str, SctpState); 13] = [
+    ("established", SctpState::Established),
+    ("init1", SctpState::Init1),
+    ("init", SctpState::Init),
+    ("cookie_sent", SctpState::CookieSent),
+    ("cookie_replied", SctpState::CookieReplied),
+    ("cookie_wait", SctpState::CookieWait),
+    ("cookie", SctpState::Cookie),
+    ("cookie_echoed", SctpState::CookieEchoed),
+    ("shutdown_sent", SctpState::ShutdownSent),
+    ("shutdown_received", SctpState::ShutdownReceived),
+    ("shutdown_ack_sent", SctpState::ShutdownAckSent),
+    ("rejected", SctpState::Rejected),
+    ("closed", SctpState::Closed),
+];
+
+/// The `timeouts` section.
+pub(crate) fn timeouts(field: Option<Field<'_>>, report: &mut Report) -> Timeouts {
+    let fields = Fields::open_optional(field, &schema::TIMEOUTS, report);
+    let mut timeouts = Timeouts::default();
+    let tcp = TCP.map(|(key, state)| (key, state as usize));
+    let sctp = SCTP.map(|(key, state)| (key, state as usize));
+    states(
+        fields.get("tcp"),
+        &schema::TCP_TIMEOUTS,
+        &tcp,
+        &mut timeouts.tcp,
+        report,
+    );
+    states(
+        fields.get("sctp"),
+        &schema::SCTP_TIMEOUTS,
+        &sctp,
+        &mut timeouts.sctp,
+        report,
+    );
+    timeouts.udp = ticks(&fields, "udp", timeouts.udp, report);
+    timeouts
+}
+
+/// The timeouts of a protocol by state: what the file names replaces what is there.
+fn states(
+    field: Option<Field<'_>>,
+    section: &'static Section,
+    keys: &[(&'static str, usize)],
+    timeouts: &mut [u32],
+    report: &mut Report,
+) {
+    let fields = Fields::open_optional(field, section, report);
+    for (key, state) in keys {
+        timeouts[*state] = ticks(&fields, key, timeouts[*state], report);
+    }
+}
+
+fn ticks(fields: &Fields<'_>, key: &'static str, usual: u32, report: &mut Report) -> u32 {
+    seconds(number(fields, key, SECONDS, usual / TICKS_PER_SECOND, report))
+}

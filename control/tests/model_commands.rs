@@ -1,0 +1,209 @@
+//! ipvsadm commands on the model: what the kernel takes and refuses, in both families and all modes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use dataplane::flow::Mode;
+use dataplane::packet::MacAddr;
+use dataplane::service::{PortSettings, Server, Tunnel, TunnelChecksum, TunnelKind};
+use std::fmt::Write;
+use tidegate::model::Model;
+use tidegate::{config, ipvsadm};
+
+/// A gateway with an address of each family, and a group of local addresses.
+fn model() -> Model {
+    let text = "ports: [{ name: lan, device: net_null0, addresses: [10.0.0.1/24, 2001:db8::1/64] }]
+local_addresses: [{ name: dip, port: lan, addresses: 10.0.0.200 }]
+";
+    let config = config::parse("t", text).unwrap();
+    let port = PortSettings {
+        mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        any_mac: false,
+        vlan: None,
+        mtu: 1500,
+        addresses: Vec::new(),
+        check_partial: false,
+    };
+    let mut model = Model::new(vec![port], 1, 64, 64);
+    model.apply_file(&config).unwrap();
+    model
+}
+
+fn run(model: &mut Model, line: &str) -> Result<(), String> {
+    let command = ipvsadm::parse_line(line).map_err(|error| error.to_string())?;
+    model.apply_command(&command).map_err(|error| error.to_string())
+}
+
+/// The model after these lines, all of which succeed.
+fn after(lines: &[&str]) -> Model {
+    let mut model = model();
+    for line in lines {
+        run(&mut model, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    model
+}
+
+fn table(model: &Model) -> String {
+    let mut text = String::new();
+    for entry in model.services() {
+        writeln!(text, "{}", entry.service.key).unwrap();
+        for server in &entry.service.servers {
+            let (address, port) = (server.address, server.port);
+            writeln!(
+                text,
+                "  {address} {port} {} {}",
+                server.mode.name(),
+                server.weight
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn services_of_both_families_and_all_protocols() {
+    let model = after(&[
+        "-A -t [fd00::100]:80 -s rr",
+        "-a -t [fd00::100]:80 -r [2001:db8::11]:8080 -m -w 3",
+        "-a -t [fd00::100]:80 -r 2001:db8::12 -g",
+        "-a -t [fd00::100]:80 -r 10.0.0.13:80 -i",
+        "-A --sctp-service 10.0.0.100:2905 -s wrr",
+        "-a --sctp-service 10.0.0.100:2905 -r 10.0.0.11:2906 -m",
+        "-A -u 10.0.0.100:53 -s rr -o",
+        "-a -u 10.0.0.100:53 -r [2001:db8::11]:53 -i",
+        "-a -u 10.0.0.100:53 -r 10.0.0.11:53 -m",
+    ]);
+    assert_eq!(
+        table(&model),
+        "10.0.0.100:53/udp
+  10.0.0.11 53 nat 1
+  2001:db8::11 53 tun 1
+10.0.0.100:2905/sctp
+  10.0.0.11 2906 nat 1
+[fd00::100]:80/tcp
+  10.0.0.13 80 tun 1
+  2001:db8::12 80 dr 1
+  2001:db8::11 8080 nat 3
+"
+    );
+}
+
+#[test]
+fn tunnels_are_kept_and_an_edit_replaces_them() {
+    let mut model = after(&[
+        "-A -u 10.0.0.100:53 -s rr",
+        "-a -u 10.0.0.100:53 -r 10.0.0.11 -i",
+        "-a -u 10.0.0.100:53 -r 10.0.0.12 -i --tun-type gue --tun-port 6080",
+        "-a -u 10.0.0.100:53 -r 10.0.0.13 -i --tun-type gue --tun-port 1 --tun-remcsum",
+        "-a -u 10.0.0.100:53 -r 10.0.0.14 -i --tun-type gre --tun-csum",
+        "-a -u 10.0.0.100:53 -r 10.0.0.15 -i --tun-type gre --tun-nocsum",
+    ]);
+    let tunnels = |model: &Model| -> Vec<Tunnel> {
+        let service = &model.services().next().unwrap().service;
+        service.servers.iter().rev().map(|server| server.tunnel).collect()
+    };
+    let tunnel = |kind, checksum| Tunnel { kind, checksum };
+    let expected = [
+        Tunnel::default(),
+        tunnel(TunnelKind::Gue { port: 6080 }, TunnelChecksum::None),
+        tunnel(TunnelKind::Gue { port: 1 }, TunnelChecksum::Remote),
+        tunnel(TunnelKind::Gre, TunnelChecksum::Outer),
+        tunnel(TunnelKind::Gre, TunnelChecksum::None),
+    ];
+    assert_eq!(tunnels(&model), expected);
+    run(&mut model, "-e -u 10.0.0.100:53 -r 10.0.0.13 -i").unwrap();
+    assert_eq!(tunnels(&model)[2], Tunnel::default());
+}
+
+#[test]
+fn a_port_that_has_no_effect_is_remembered_until_it_is_corrected() {
+    let mut model = after(&[
+        "-A -t 10.0.0.100:80 -s rr",
+        "-a -t 10.0.0.100:80 -r 10.0.0.11:8080 -g",
+        "-a -t 10.0.0.100:80 -r 10.0.0.12:8081 -i",
+        "-a -t 10.0.0.100:80 -r 10.0.0.13:8082 -m",
+        "-a -t 10.0.0.100:80 -r 10.0.0.14:80 -g",
+    ]);
+    let ignored = |model: &Model| -> Vec<Option<u16>> {
+        let entry = model.services().next().unwrap();
+        let servers: Vec<&Server> = entry.service.servers.iter().rev().collect();
+        servers.iter().map(|server| entry.ignored_port(server)).collect()
+    };
+    assert_eq!(ignored(&model), [Some(8080), Some(8081), None, None]);
+    // The kernel knows the server by the service's port.
+    run(&mut model, "-e -t 10.0.0.100:80 -r 10.0.0.11 -g -w 2").unwrap();
+    assert_eq!(ignored(&model), [None, Some(8081), None, None]);
+    assert_eq!(
+        run(&mut model, "-d -t 10.0.0.100:80 -r 10.0.0.12:8081").unwrap_err(),
+        "No such destination"
+    );
+    run(&mut model, "-d -t 10.0.0.100:80 -r 10.0.0.12:80").unwrap();
+    run(&mut model, "-a -t 10.0.0.100:80 -r 10.0.0.12 -m").unwrap();
+    run(&mut model, "-e -t 10.0.0.100:80 -r 10.0.0.12 -i").unwrap();
+    assert_eq!(ignored(&model), [None, None, None, None]);
+    let last = &model.services().next().unwrap().service.servers[0];
+    assert_eq!((last.port, last.mode), (80, Mode::Tun));
+}
+
+/// The kernel asks whether an address is unicast, or its own.
+#[test]
+fn addresses_that_can_be_servers_are_those_of_the_kernel() {
+    let mut model = after(&["-A -t 10.0.0.100:80 -s rr", "-A -t [fd00::100]:80 -s rr"]);
+    let refused = "Invalid operation.  Possibly wrong module version, address not unicast, ...";
+    for server in ["0.0.0.0", "0.1.2.3", "224.0.0.1", "239.9.9.9", "255.255.255.255"] {
+        let line = format!("-a -t 10.0.0.100:80 -r {server}:80 -g");
+        assert_eq!(run(&mut model, &line), Err(refused.to_owned()), "{line}");
+    }
+    for server in ["::", "ff02::1", "fe80::1", "::ffff:10.0.0.11"] {
+        let line = format!("-a -t [fd00::100]:80 -r [{server}]:80 -g");
+        assert_eq!(run(&mut model, &line), Err(refused.to_owned()), "{line}");
+    }
+    // The gateway itself, and what only looks odd.
+    for server in ["10.0.0.1", "127.0.0.1", "10.0.0.100", "240.0.0.1"] {
+        run(&mut model, &format!("-a -t 10.0.0.100:80 -r {server}:80 -m")).unwrap();
+    }
+    for server in ["2001:db8::1", "::1", "fd00::100"] {
+        run(&mut model, &format!("-a -t [fd00::100]:80 -r [{server}]:80 -m")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_still_missing_says_so_and_changes_nothing() {
+    let mut model = after(&["-A -t [fd00::100]:80 -s rr"]);
+    let before = table(&model);
+    for (line, error) in [
+        (
+            "-a -t [fd00::100]:80 -r [2001:db8::11]:80 --fullnat",
+            "FULLNAT for IPv6 is not supported yet",
+        ),
+        (
+            "-A -t [fd00::100]:81 -s rr -p 60",
+            "persistence (-p) is not supported yet",
+        ),
+        (
+            "-A -f 1 -6 -s rr",
+            "a firewall-mark service (-f) is not supported yet",
+        ),
+    ] {
+        assert_eq!(run(&mut model, line), Err(error.to_owned()), "{line}");
+    }
+    assert_eq!(table(&model), before);
+}
+
+/// What ipvsadm has no option for is the file's to say.
+#[test]
+fn an_edit_keeps_what_has_no_option() {
+    let text = "ports: [{ name: lan, device: net_null0, addresses: 10.0.0.1/24 }]
+local_addresses: [{ name: dip, port: lan, addresses: 10.0.0.200 }]
+pools: [{ name: web, servers: [{ address: 10.0.0.11 }] }]
+services:
+  - { name: web, listen: 10.0.0.100:80/tcp, pool: web, mode: nat, local_addresses: dip, hairpin_snat: true,
+      mss_clamp: 1400 }
+";
+    let mut model = model();
+    model.apply_file(&config::parse("t", text).unwrap()).unwrap();
+    run(&mut model, "-E -t 10.0.0.100:80 -s rr --local-addresses dip").unwrap();
+    let service = &model.services().next().unwrap().service;
+    assert_eq!((service.hairpin_snat, service.mss_clamp), (true, 1400));
+    assert_eq!(service.scheduler.name(), "rr");
+}
