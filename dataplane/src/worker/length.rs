@@ -77,15 +77,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
         let room = mtu.saturating_sub(extra);
         if headers.kind == Kind::Flow6 || headers.kind == Kind::Icmp6 {
-            let limit = fragment::limit6(mtu, largest);
-            // The wrapped packet is whole: only the tunnel's own packets could be cut, which is done for what every
-            // link has to carry.
-            return match (length <= room, tunnel.is_some()) {
-                (true, true) => Ok(0),
-                (true, false) => Ok(if largest != 0 && length > limit { limit } else { 0 }),
-                (false, false) if largest != 0 => Ok(limit),
-                (false, true) if length <= IPV6_LEAST_MTU => Ok(mtu),
-                (false, _) => Err(too_big(room.max(IPV6_LEAST_MTU))),
+            // As Linux: what counts is the longest packet that was on the wire. Every link carries the least MTU, if
+            // need be in fragments of the tunnel's packets.
+            let longest = if largest == 0 { length } else { largest };
+            let told = room.max(IPV6_LEAST_MTU);
+            return match tunnel {
+                _ if longest > told => Err(too_big(told)),
+                Some(_) => Ok(if length > room { mtu } else { 0 }),
+                None => {
+                    let limit = fragment::limit6(mtu, largest);
+                    Ok(if length > limit { limit } else { 0 })
+                }
             };
         }
         let limit = fragment::limit4(mtu, largest);

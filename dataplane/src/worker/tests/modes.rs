@@ -1,7 +1,6 @@
 //! The forwarding modes in both families: what a server gets of a client's packet, and the client of its answer.
 
 use super::carried::*;
-use super::exchange::*;
 use super::frames::{ACK, FIN, PSH, SYN};
 use super::gateway::*;
 use super::plan::*;
