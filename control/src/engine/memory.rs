@@ -27,6 +27,7 @@ pub(super) fn check(config: &Config) -> Result<()> {
             available >> 20
         );
     }
+    fragments(config)?;
     let parts = [
         ("connections", u64::from(limits.connections), PER_CONNECTION),
         ("services", u64::from(limits.services), PER_SERVICE),
@@ -55,6 +56,29 @@ pub(super) fn check(config: &Config) -> Result<()> {
     )
 }
 
+/// Refuses more buffers for fragments than the memory that DPDK is given has room for.
+fn fragments(config: &Config) -> Result<()> {
+    let (key, megabytes) = match config.node.hugepages {
+        Hugepages::Megabytes(megabytes) => ("hugepages", megabytes),
+        Hugepages::Off => ("memory", config.node.memory),
+        // Hugepages may give more than is asked for: DPDK will tell.
+        Hugepages::Auto => return Ok(()),
+    };
+    let needed = (u64::from(config.node.limits.fragments) * PER_BUFFER) >> 20;
+    if needed < u64::from(megabytes) {
+        return Ok(());
+    }
+    bail!(
+        "{}:{}: node.limits.fragments: buffers of 64 kB for {} datagrams need {needed} MB, and node.{key} is \
+         {megabytes}; lower it, or raise node.{key}",
+        config.file,
+        config.node.place,
+        config.node.limits.fragments
+    )
+}
+
+/// A buffer of 64 kB with its headroom.
+const PER_BUFFER: u64 = 66 << 10;
 /// A record, and its share of the index, which is made for twice as many entries: both directions.
 const PER_CONNECTION: u64 = 96;
 /// Scheduler, local cursor and snapshot.
@@ -122,6 +146,17 @@ mod tests {
             "{error}"
         );
         check(&config("connections: 1000, services: 10, servers: 10")).unwrap();
+        let fragments = |limit| {
+            check(&node(&format!(
+                "{{ hugepages: off, memory: 128, limits: {{ fragments: {limit} }} }}"
+            )))
+        };
+        assert_eq!(
+            fragments(2000).unwrap_err().to_string(),
+            "gw.yaml:2:3: node.limits.fragments: buffers of 64 kB for 2000 datagrams need 128 MB, and node.memory is \
+             128; lower it, or raise node.memory"
+        );
+        fragments(1900).unwrap();
     }
 
     #[test]

@@ -14,6 +14,15 @@ pub(super) struct Segment {
     pub(super) sum: u16,
 }
 
+impl Segment {
+    /// Of a protocol that has neither flags nor a checksum that the parser looks at.
+    pub(super) const UNSUMMED: Segment = Segment {
+        flags: 0,
+        length: 0,
+        sum: 0,
+    };
+}
+
 /// TCP (RFC 9293 3.1): the options end inside the packet.
 #[inline(always)]
 pub(super) fn tcp(segment: &[u8]) -> Result<Segment, DropReason> {

@@ -6,7 +6,7 @@ use crate::lab::number;
 fn nat_serves(service: &str, vip: &str) {
     let sites = Sites::start(&yaml());
     sites.set_up(service, false);
-    let captured = sites.serve(vip);
+    let captured = sites.serve(vip, 0);
     for seen in &captured {
         seen.assert_good_checksums("tcp");
     }

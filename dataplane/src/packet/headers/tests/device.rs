@@ -51,6 +51,24 @@ fn the_device_is_believed() {
     assert_eq!(judge(&none, Good, Bad), Ok(()));
 }
 
+/// Of SCTP the device tells as of the others; it is not asked for the pseudo header's sum.
+#[test]
+fn the_device_is_believed_of_sctp() {
+    use ChecksumStatus::*;
+    let mut frame = bytes(SYN)[..34].to_vec();
+    frame.extend([0x9c, 0x40, 0, 80, 1, 2, 3, 4, 0, 0, 0, 0, 11, 0, 0, 4]);
+    (frame[17], frame[23]) = (36, 132);
+    fix_ip_checksum(&mut frame);
+    for (status, expected) in [
+        (Good, Ok(())),
+        (Bad, Err(DropReason::BadL4Checksum)),
+        (Unknown, Err(DropReason::PartialChecksum)),
+    ] {
+        let judged = Judged(TestPacket::new(&frame), Good, status);
+        assert_eq!(parse(&judged, &RULES).map(|_| ()), expected, "{status:?}");
+    }
+}
+
 fn partial(frame: &mut [u8]) {
     let at = if frame[23] == 6 { 50 } else { 40 };
     let length = frame.len() as u16 - 34;
