@@ -26,7 +26,8 @@ pub struct Snapshot {
     pub routes: Arc<RouteTable>,
     /// Neighbours that are never asked for their MAC address; shared with the predecessor while unchanged.
     pub neighbours: Arc<[StaticNeighbour]>,
-    /// The Ethernet ports.
+    /// The Ethernet ports, VLANs included: the same, in the same order, as long as the gateway runs, but for their
+    /// addresses. Neighbours and packets name them by index.
     pub ports: Arc<[PortSettings]>,
     /// What single VIPs do otherwise than the settings say; shared with the predecessor while unchanged.
     pub vips: Arc<HashMap<IpAddr, VipPolicy>>,

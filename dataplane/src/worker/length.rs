@@ -147,8 +147,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 /// As [`Worker::limit_for`], for an IPv6 packet of `length` bytes: routers do not cut what came whole, and what came in
 /// fragments of up to `largest` bytes goes in such again. `room` is what of the MTU a tunnel leaves.
 fn limit_v6(length: u16, largest: u16, mtu: u16, room: u16, tunnel: bool) -> Result<u16, Refusal> {
-    if largest > room || (largest == 0 && length > room && !(tunnel && length <= IPV6_LEAST_MTU)) {
-        return Err(too_big(room.max(IPV6_LEAST_MTU)));
+    // What counts is the longest packet that was on the wire; every link carries the least MTU, if need be in fragments
+    // of the tunnel's packets.
+    let (longest, told) = (
+        if largest == 0 { length } else { largest },
+        room.max(IPV6_LEAST_MTU),
+    );
+    if longest > told {
+        return Err(too_big(told));
     }
     // The tunnel's own packets are cut, whose source the gateway is.
     let limit = match (tunnel, largest) {
