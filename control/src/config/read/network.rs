@@ -79,13 +79,19 @@ pub(crate) fn route(field: Field<'_>, report: &mut Report) -> RawRoute {
         .get("via")
         .and_then(|field| field.value("the gateway's address", report, address::neighbour));
     let port = reference(&fields, "port", report);
+    let unreachable = fields.get("unreachable");
+    let unreachable =
+        unreachable.and_then(|field| field.value("`true` or `false`", report, value::flag));
     let unread = |key: &'static str, read: bool| fields.get(key).is_some() && !read;
     RawRoute {
-        incomplete: to.is_none() || unread("via", via.is_some()) || unread("port", port.is_some()),
+        incomplete: to.is_none()
+            || unread("via", via.is_some())
+            || unread("port", port.is_some())
+            || unread("unreachable", unreachable.is_some()),
         to,
         via,
         port,
-        unreachable: flag(&fields, "unreachable", false, report),
+        unreachable: unreachable.is_some_and(|at| at.value),
         place: field.place(),
     }
 }
