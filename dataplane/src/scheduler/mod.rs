@@ -102,7 +102,7 @@ pub(crate) mod testing {
     use super::*;
     use crate::flow::Mode;
     use crate::scheduler::SchedulerKind;
-    use crate::service::{Protocol, ServiceKey, Tunnel};
+    use crate::service::{ClientAddress, Protocol, ServiceKey, Tunnel};
     use std::net::Ipv4Addr;
 
     /// Overloaded slots.
@@ -142,6 +142,7 @@ pub(crate) mod testing {
             translate_replies: false,
             hairpin_snat: false,
             mss_clamp: 0,
+            client_address: ClientAddress::None,
             local_pools: Vec::new(),
             servers,
             revision: 0,

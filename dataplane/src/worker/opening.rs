@@ -9,7 +9,7 @@ use crate::flow::addresses::pair;
 use crate::flow::{Addresses6, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
 use crate::local::{self, TakeError};
 use crate::packet::{FlowKey, Headers, ipv4, tcp};
-use crate::service::{Server, Service};
+use crate::service::{ClientAddress, Server, Service};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Ports that are tried for a client whose own port is taken towards the server.
@@ -41,6 +41,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     if let Some(last) = last_sequence {
                         succeed(&mut record, last);
                     }
+                    record.flags.set(Flags::TOA, self.shows_clients(service));
                 }
             }
             Mode::Nat => record.outbound = self.reply_key(server, ends, headers.protocol)?,
@@ -88,6 +89,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(Mode::Nat)
     }
 
+    /// Whether a service's FULLNAT servers learn the client's address by TOA.
+    fn shows_clients(&self, service: u32) -> bool {
+        let service = self.snapshot.service(service);
+        service.is_some_and(|service| service.client_address == ClientAddress::Toa)
+    }
+
     /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another
     /// connection of the same endpoint, to another VIP, has this server already: then another port of the client's
     /// stands for it, one of the same shard, so that replies find this worker.
@@ -130,7 +137,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Takes a local port towards the server and completes the record with it. When none is free, the
     /// connection that has been closing longest between these addresses gives up its own; then the last
-    /// sequence number that the server was shown there is returned.
+    /// sequence number that the server was shown there is returned, if it matters.
     fn give_local_port(
         &mut self,
         server: &Server,
@@ -144,11 +151,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Err(TakeError::Exhausted { recyclable }) => recyclable,
         };
         if let Some(old) = recyclable {
-            let last_sequence = self.table.get(old).sequence;
+            let last_sequence = self.table.get(old).last_shown();
             self.close(old);
             if self.take_local_port(server, ends, protocol, record).is_ok() {
                 self.locals.count_recycled(record.outbound.destination());
-                return Ok(Some(last_sequence));
+                return Ok(last_sequence);
             }
         }
         self.report(Event::LocalPortsExhausted {
