@@ -99,7 +99,7 @@ fn it_ends_when_the_client_acknowledges_what_the_server_has_said() {
         ));
         let shown = speaks.then_some(1601);
         assert_eq!(record.last_shown(), shown, "{flags} {data}");
-        assert_eq!(record.flags.has(Flags::SERVER_SPOKE), false);
+        assert!(!record.flags.has(Flags::SERVER_SPOKE));
     }
 }
 
