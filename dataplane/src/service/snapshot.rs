@@ -132,6 +132,12 @@ impl Snapshot {
         self.service(*self.by_key.get(key)?)
     }
 
+    /// Whether there is no service at all. LVS then touches no packet, not even of the connections that it still lists.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
     /// Whether the server in that slot is still configured.
     #[must_use]
     pub fn server_present(&self, slot: u32) -> bool {

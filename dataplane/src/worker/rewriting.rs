@@ -165,18 +165,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let (server, server_port) = (ends.source, ends.source_port);
         let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
         let reply_to = self.snapshot.reply_to(server, server_port, protocol);
-        if reply_to.is_none() {
-            if self.snapshot.settings.nat_icmp_send
-                && self.snapshot.is_nat_server(server, server_port, protocol)
-            {
-                return Err(super::answer::UNKNOWN_TO_NAT);
-            }
-            if !self.snapshot.settings.transit {
-                return Err(DropReason::NotForUs.into());
-            }
+        let is_told = reply_to.is_none()
+            && !super::schedule::ends_something(headers)
+            && self.snapshot.is_nat_server(server, server_port, protocol);
+        if reply_to.is_none() && !is_told && !self.snapshot.settings.transit {
+            return Err(DropReason::NotForUs.into());
         }
         if headers.ttl <= 1 {
             return Err(TTL_EXCEEDED);
+        }
+        if is_told {
+            return Err(super::answer::UNKNOWN_TO_NAT);
         }
         let neighbour = self.neighbour_towards(ends.destination)?;
         let limit = self.limit_for(None, neighbour, packet, headers, port)?;

@@ -272,7 +272,7 @@ impl Plan {
             via: via.into(),
             port: None,
         }];
-        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes).unwrap());
+        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes, &[]).unwrap());
     }
 
     /// The default routes of both families.
@@ -283,7 +283,7 @@ impl Plan {
                 via: family.router(),
                 port: None,
             });
-        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes).unwrap());
+        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes, &[]).unwrap());
     }
 
     /// The router and the IPv4 servers are static neighbours.

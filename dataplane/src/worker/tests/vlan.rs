@@ -60,7 +60,7 @@ fn with_vlans(plan: &mut Plan, live: usize) {
         via: ROUTER.into(),
         port: None,
     };
-    plan.routes = Arc::new(RouteTable::new(&connected, &[default]).unwrap());
+    plan.routes = Arc::new(RouteTable::new(&connected, &[default], &[]).unwrap());
     plan.ports = ports.into();
     plan.neighbours = known.into();
 }
