@@ -11,6 +11,7 @@ mod errors;
 mod exchange;
 pub(crate) mod frames;
 mod gateway;
+mod hostile;
 mod identity;
 mod locals;
 mod modes;

@@ -137,6 +137,35 @@ fn errors_from_the_servers_side_reach_the_client() {
     }
 }
 
+/// MULTI-01: an error about a connection that the server knows by another port of the client's speaks of the client's
+/// own, and the other way round.
+#[test]
+fn errors_about_a_changed_client_port_are_translated() {
+    for family in Family::BOTH {
+        let mut plan = Plan::dual();
+        let mut second = family.real(1, Mode::Nat, 8080);
+        second.slot = 9;
+        plan.add(
+            family.vip(80),
+            Protocol::Tcp,
+            vec![family.real(1, Mode::Nat, 8080)],
+        );
+        plan.add(family.vip2(80), Protocol::Tcp, vec![second]);
+        let mut gateway = Gateway::new(plan);
+        let (client, vip) = (family.client(1, 40000), family.vip2(80));
+        gateway.open_both(client, family.vip(80));
+        let (shown, server) = gateway.open_both(client, vip);
+        assert_ne!(shown, client);
+        let quote = least_quote(&Wire::tcp(shown, server, ACK, b""));
+        let sent = error(server.ip(), client.ip(), too_big(family, 1300), &quote);
+        let seen = gateway.to_client(&sent);
+        assert_eq!((seen.from.ip(), quoted(seen.data())), (vip.ip(), (client, vip)));
+        let quote = least_quote(&Wire::tcp(vip, client, ACK, b""));
+        let sent = error(on_the_way(family), vip.ip(), too_big(family, 1300), &quote);
+        assert_eq!(quoted(gateway.to_server(&sent).data()), (server, shown));
+    }
+}
+
 /// ICMP-07: an error or an echo with a wrong checksum ends here, counted; with ICMPv6 the pseudo header counts.
 #[test]
 fn a_wrong_checksum_of_icmp_is_counted() {

@@ -103,8 +103,6 @@ fn families() -> impl Strategy<Value = Family> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
-
     /// NAT and FULLNAT: the server sees the client's packet between other ends, the client the server's.
     #[test]
     fn translation_there_and_back_is_the_identity(
