@@ -204,7 +204,7 @@ fn frames(kind: u8, who: u8, what: u8) -> (PortId, Vec<Vec<u8>>) {
             IpAddr::V6(own) => own.octets(),
             IpAddr::V4(_) => [0; 16],
         };
-        let from = Family::V6.server(u32::from(what), 0).ip();
+        let from = Family::V6.server(u32::from(what & 0x7f), 0).ip();
         let (kind, option) = if what & 2 == 0 { (135, 1) } else { (136, 2) };
         let data = [&target[..], &[option, 1], &sender.0].concat();
         let message = Wire::icmp(from, Family::V6.own(port), kind, 0, 0x6000_0000, &data).hops(255);
