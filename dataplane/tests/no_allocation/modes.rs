@@ -19,7 +19,7 @@ fn plan() -> Plan {
     let mut plan = Plan::dual();
     plan.sizes.connections = 400;
     plan.sizes.neighbours = 32;
-    plan.sizes.fragments = 3;
+    plan.sizes.fragments = 2;
     plan.settings.icmp_rate = 15;
     plan.settings.transit = true;
     plan.settings.fragment_timeout = seconds(1);
@@ -46,7 +46,7 @@ fn come(rig: &mut Rig, port: PortId, packet: &[u8]) {
 
 /// One client's packets in one family, and what servers and routers send about them.
 fn traffic(rig: &mut Rig, family: Family, number: u16) {
-    let client = family.client(1 + (number >> 12) as u8, 1024 + number);
+    let client = family.client(1 + (number % 200) as u8, 1024 + number);
     let (vip, server) = (family.vip(80), family.server(1, 8080));
     let tcp = |to: SocketAddr, flags, data: &[u8]| Wire::tcp(client, to, flags, data);
     let init = [
