@@ -19,7 +19,7 @@ fn plan() -> Plan {
     let mut plan = Plan::dual();
     plan.sizes.connections = 400;
     plan.sizes.neighbours = 32;
-    plan.sizes.fragments = 3;
+    plan.sizes.fragments = 2;
     plan.settings.icmp_rate = 15;
     plan.settings.transit = true;
     plan.settings.fragment_timeout = seconds(1);
@@ -46,7 +46,7 @@ fn come(rig: &mut Rig, port: PortId, packet: &[u8]) {
 
 /// One client's packets in one family, and what servers and routers send about them.
 fn traffic(rig: &mut Rig, family: Family, number: u16) {
-    let client = family.client(1 + (number >> 12) as u8, 1024 + number);
+    let client = family.client(1 + (number % 200) as u8, 1024 + number);
     let (vip, server) = (family.vip(80), family.server(1, 8080));
     let tcp = |to: SocketAddr, flags, data: &[u8]| Wire::tcp(client, to, flags, data);
     let init = [
@@ -69,7 +69,7 @@ fn traffic(rig: &mut Rig, family: Family, number: u16) {
         tcp(vip, ACK, b"last hop").hops(1),
         Wire::ping(client.ip(), family.server(5, 0).ip(), b"to a stranger"),
     ];
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         inbound.push(tcp(vip, FIN | ACK, b""));
     }
     for packet in inbound {
@@ -77,7 +77,7 @@ fn traffic(rig: &mut Rig, family: Family, number: u16) {
     }
     // Whole, or never.
     let pieces = cut(&long, 1240);
-    let count = if number % 4 == 0 { 2 } else { 3 };
+    let count = if number.is_multiple_of(4) { 2 } else { 3 };
     for piece in &pieces[..count] {
         come(rig, WAN, piece);
     }

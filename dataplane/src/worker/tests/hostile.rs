@@ -4,6 +4,7 @@
 use super::carried::*;
 use super::frames::{ACK, FIN, RST, SYN, arp, ones_sum};
 use super::gateway::*;
+use super::header::word;
 use super::plan::*;
 use super::wire::*;
 use crate::flow::Mode;
@@ -204,7 +205,7 @@ fn frames(kind: u8, who: u8, what: u8) -> (PortId, Vec<Vec<u8>>) {
             IpAddr::V6(own) => own.octets(),
             IpAddr::V4(_) => [0; 16],
         };
-        let from = Family::V6.server(u32::from(what), 0).ip();
+        let from = Family::V6.server(u32::from(what & 31), 0).ip();
         let (kind, option) = if what & 2 == 0 { (135, 1) } else { (136, 2) };
         let data = [&target[..], &[option, 1], &sender.0].concat();
         let message = Wire::icmp(from, Family::V6.own(port), kind, 0, 0x6000_0000, &data).hops(255);
@@ -228,7 +229,12 @@ fn check(port: PortId, frame: Vec<u8>) {
     if out.arp {
         return;
     }
-    assert!(packet.len() <= 1500, "{} bytes", packet.len());
+    assert!(
+        packet.len() <= 1500,
+        "{} bytes: {:02x?}",
+        packet.len(),
+        &packet[..80]
+    );
     if packet[0] >> 4 == 4 {
         let header_len = usize::from(packet[0] & 15) * 4;
         assert_eq!(ones_sum(&[&packet[..header_len]]), 0xffff, "{packet:02x?}");
@@ -310,4 +316,10 @@ proptest! {
     fn nothing_that_arrives_stops_the_worker(steps in steps()) {
         run(steps);
     }
+}
+
+/// A frame with padding behind its packet that alone is longer than the link allows: only the packet goes on.
+#[test]
+fn padding_does_not_make_a_frame_too_long() {
+    run(vec![Step::Resized(36, 0, 30, 1515), Step::Turn]);
 }
