@@ -65,12 +65,12 @@ impl Told {
 
     fn asks(&mut self) -> Wire {
         let syn = self.client_says(SYN, 999, 0, b"");
-        self.gateway.to_server(&syn)
+        self.gateway.towards_server(&syn)
     }
 
     fn answers(&mut self) -> Wire {
         let answer = self.server_says(SYN | ACK, ISN, b"");
-        self.gateway.to_client(&answer)
+        self.gateway.towards_client(&answer)
     }
 
     fn client_says(&self, flags: u8, sequence: u32, acknowledgement: u32, data: &[u8]) -> Wire {
@@ -109,7 +109,7 @@ impl Told {
             (stats.toa_added.get(), stats.toa_no_room.get())
         };
         let before = counts(self);
-        let seen = self.gateway.to_server(sent);
+        let seen = self.gateway.towards_server(sent);
         assert_eq!(seen, self.expected(sent, option));
         assert_eq!(counts(self).0 - before.0, u64::from(option));
     }
@@ -174,7 +174,7 @@ fn nothing_is_told_before_the_servers_answer_or_after_the_clients() {
 
         let banner = told.server_says(PSH | ACK, FIRST, b"hello");
         assert_eq!(
-            told.gateway.to_client(&banner),
+            told.gateway.towards_client(&banner),
             banner.between(told.vip, told.client).later()
         );
         told.goes(&ack, true);
@@ -198,11 +198,11 @@ fn a_client_cannot_hide_behind_a_wrong_acknowledgement() {
             let sent = told.client_says(ACK, 1000, wrong, b"");
             told.goes(&sent, false);
             let refusal = numbered(told.server_says(RST, wrong, b""), wrong, 0);
-            told.gateway.to_client(&refusal);
+            told.gateway.towards_client(&refusal);
         }
         let lie = [254, 8, 0, 80, 192, 0, 2, 1];
         let ack = told.client_says(ACK, 1000, FIRST, b"").with_options(&lie);
-        let seen = told.gateway.to_server(&ack);
+        let seen = told.gateway.towards_server(&ack);
         assert_eq!(options(&seen), [told.option(), vec![1; 8]].concat());
     }
 }
@@ -222,7 +222,7 @@ fn nobody_else_gets_an_option() {
         let mut told = Told::asked(plan, Family::V4);
         let mss = [2, 4, 5, 0xb4];
         let answer = told.server_says(SYN | ACK, ISN, b"").with_options(&mss);
-        let seen = told.gateway.to_client(&answer);
+        let seen = told.gateway.towards_client(&answer);
         assert_eq!(options(&seen) == mss, !option);
         let ack = told.client_says(ACK, 1000, FIRST, b"");
         told.goes(&ack, option);

@@ -20,7 +20,7 @@ fn a_recycled_port_continues_above_the_last_number() {
             told.goes(&sent, true);
         }
         let end = told.server_says(FIN | ACK, FIRST, b"");
-        told.gateway.to_client(&end);
+        told.gateway.towards_client(&end);
         let last = told.client_says(ACK, 1501, FIRST + 1, b"");
         told.goes(&last, false);
         let old = told.local;
@@ -34,9 +34,9 @@ fn a_recycled_port_continues_above_the_last_number() {
         // And on it goes with a shift.
         let shift = sequence.wrapping_sub(999);
         let answer = numbered(told.server_says(SYN | ACK, ISN, b""), ISN, sequence + 1);
-        told.gateway.to_client(&answer);
+        told.gateway.towards_client(&answer);
         let ack = told.client_says(ACK, 1000, FIRST, b"data");
-        let seen = told.gateway.to_server(&ack);
+        let seen = told.gateway.towards_server(&ack);
         assert_eq!(
             seen,
             numbered(told.expected(&ack, true), 1000u32.wrapping_add(shift), FIRST)
@@ -101,7 +101,7 @@ proptest! {
                     if let Some((_, spoke, over)) = &mut known && counts && to > 1 && *spoke {
                         *over = true;
                     }
-                    let seen = told.gateway.to_server(&sent);
+                    let seen = told.gateway.towards_server(&sent);
                     prop_assert_eq!(seen, told.expected(&sent, due), "{:?}", step);
                 }
                 Step::Server(flags, from, len) => {
@@ -115,7 +115,7 @@ proptest! {
                     {
                         *spoke |= len > 0 || flags & FIN != 0;
                     }
-                    let seen = told.gateway.to_client(&sent);
+                    let seen = told.gateway.towards_client(&sent);
                     prop_assert_eq!(seen, sent.between(told.vip, told.client).later());
                 }
             }

@@ -18,7 +18,7 @@ fn an_mss_leaves_room() {
             .with_options(&mss(announced));
         let expected = answer.between(told.vip, told.client).later();
         assert_eq!(
-            told.gateway.to_client(&answer),
+            told.gateway.towards_client(&answer),
             expected.with_options(&mss(shown))
         );
         let full = told.client_says(ACK, 1000, FIRST, &vec![7; usize::from(shown)]);
@@ -41,7 +41,7 @@ fn a_clamped_mss_leaves_room_too() {
             .with_options(&[2, 4, 5, 0xb4]);
         let room = told.option().len() as u16;
         let lowered = (1300 - room).to_be_bytes();
-        let seen = told.gateway.to_client(&answer);
+        let seen = told.gateway.towards_client(&answer);
         assert_eq!(options(&seen), [2, 4, lowered[0], lowered[1]]);
     }
 }
@@ -121,7 +121,7 @@ fn a_narrow_hop_behind_the_gateway_is_told_with_room() {
             let less = if told_to { told.option().len() as u32 } else { 0 };
             let errors = [(error(1380), 1380 - less), (error(0), 0)];
             for (sent, mtu) in errors {
-                let seen = told.gateway.to_client(&sent);
+                let seen = told.gateway.towards_client(&sent);
                 assert_eq!(seen.message(), (kind, code, mtu));
                 assert_eq!(quoted(seen.data()), (told.client, told.vip));
             }
@@ -129,7 +129,7 @@ fn a_narrow_hop_behind_the_gateway_is_told_with_room() {
             let about = Wire::tcp(told.vip, told.client, ACK, &[7; 1400]).packet();
             let from = family.client(254, 0).ip();
             let sent = Wire::icmp(from, told.vip.ip(), kind, code, 1380, &about[..68]);
-            assert_eq!(told.gateway.to_server(&sent).message(), (kind, code, 1380));
+            assert_eq!(told.gateway.towards_server(&sent).message(), (kind, code, 1380));
         }
     }
 }
