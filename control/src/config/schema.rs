@@ -34,7 +34,7 @@ sections! {
     PORT = "ports[]": [
         "name", "device", "parent", "vlan", "addresses", "mtu", "mac", "queues", "check_peer_offload", "arp_announce",
     ];
-    ROUTE = "routes[]": ["to", "via", "port"];
+    ROUTE = "routes[]": ["to", "via", "port", "unreachable"];
     NEIGHBOUR = "neighbours[]": ["address", "mac", "port"];
     LOCAL_ADDRESSES = "local_addresses[]": ["name", "port", "addresses", "ports", "routed"];
     POOL = "pools[]": ["name", "servers"];

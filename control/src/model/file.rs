@@ -70,6 +70,19 @@ impl Model {
         Ok(changes)
     }
 
+    /// Takes the routes of the file, and nothing else of it; true when they have changed.
+    ///
+    /// # Errors
+    /// They contradict each other, or the ports.
+    pub fn apply_routes(&mut self, config: &Config) -> Result<bool, ModelError> {
+        let routes = routes_of(config, &connected(&self.network.ports))?;
+        let changed = routes != *self.network.routes;
+        if changed {
+            self.network.routes = Arc::new(routes);
+        }
+        Ok(changed)
+    }
+
     fn apply_network(&mut self, config: &Config) -> Result<bool, ModelError> {
         let mut changed = set(&mut self.settings, config.settings.clone());
 
@@ -82,11 +95,7 @@ impl Model {
             changed = true;
         }
 
-        let routes = routes_of(config, &connected(&self.network.ports))?;
-        if routes != *self.network.routes {
-            self.network.routes = Arc::new(routes);
-            changed = true;
-        }
+        changed |= self.apply_routes(config)?;
 
         let neighbours: Vec<_> = config.neighbours.iter().map(static_neighbour).collect();
         if neighbours[..] != self.network.neighbours[..] {
@@ -279,5 +288,5 @@ fn routes_of(config: &Config, connected: &[Connected]) -> Result<RouteTable, Mod
             None => connected.push(Connected { port, prefix: to }),
         }
     }
-    RouteTable::new(&connected, &routes).map_err(ModelError::Routes)
+    RouteTable::new(&connected, &routes, &config.unreachable).map_err(ModelError::Routes)
 }

@@ -135,7 +135,13 @@ impl Model {
         let own: Vec<_> = ports()
             .flat_map(|(id, port)| port.addresses.iter().map(move |&(own, _)| (id, own)))
             .collect();
-        let vips = self.services.keys().map(|key| key.address).chain(more);
+        let listed = self.network.vips.keys().copied();
+        let vips = self
+            .services
+            .keys()
+            .map(|key| key.address)
+            .chain(listed)
+            .chain(more);
         let vips: BTreeSet<_> = vips.collect();
         let vips: Vec<_> = vips
             .into_iter()

@@ -119,6 +119,16 @@ impl Replay {
         self.publish();
     }
 
+    /// Takes the routes of another configuration, and nothing else of it.
+    ///
+    /// # Errors
+    /// They contradict each other, or the ports.
+    pub fn change_routes(&mut self, config: &Config) -> Result<(), ReplayError> {
+        self.model.apply_routes(config)?;
+        self.publish();
+        Ok(())
+    }
+
     /// The time now, in seconds.
     #[must_use]
     pub fn now(&self) -> f64 {

@@ -124,3 +124,6 @@ pub fn decrement_ttl(frame: &mut [u8], headers: &Headers) {
         _ => ipv4::decrement_ttl(packet),
     }
 }
+
+#[cfg(test)]
+mod tests;

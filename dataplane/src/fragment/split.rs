@@ -23,14 +23,11 @@ pub fn limit4(mtu: u16, largest_fragment: u16) -> u16 {
     }
 }
 
-/// The limit for [`split6`], as [`limit4`]; but nobody has to send less than IPv6's least MTU.
+/// The limit for [`split6`], as [`limit4`]: what came in fragments smaller than IPv6's least MTU leaves so as well.
 #[inline]
 #[must_use]
 pub fn limit6(mtu: u16, largest_fragment: u16) -> u16 {
-    match largest_fragment {
-        0 => mtu,
-        largest => mtu.min(largest.max(ipv6::LEAST_MTU as u16)),
-    }
+    limit4(mtu, largest_fragment)
 }
 
 /// Cuts an IPv4 packet into fragments of at most `limit` bytes each, IP header included, and hands them to `out` in

@@ -139,11 +139,16 @@ pub struct RouteTable {
 
 impl RouteTable {
     /// Builds the table. A connected prefix goes before a static route to the same prefix; link-local ones are
-    /// left out, since every port is on them.
+    /// left out, since every port is on them. Nothing leads to the `unreachable` prefixes, unless a longer one has a
+    /// route.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the arguments.
-    pub fn new(connected: &[Connected], routes: &[Route]) -> Result<RouteTable, Vec<RouteError>> {
+    pub fn new(
+        connected: &[Connected],
+        routes: &[Route],
+        unreachable: &[Prefix],
+    ) -> Result<RouteTable, Vec<RouteError>> {
         let mut errors = Vec::new();
         let connected: Vec<Connected> = connected
             .iter()
@@ -161,7 +166,8 @@ impl RouteTable {
                 Err(error) => errors.push(error),
             }
         }
-        hops.extend(MARTIANS.map(|prefix| (prefix, Hop::None)));
+        let nowhere = unreachable.iter().chain(&MARTIANS);
+        hops.extend(nowhere.map(|&prefix| (prefix, Hop::None)));
         if !errors.is_empty() {
             return Err(errors);
         }

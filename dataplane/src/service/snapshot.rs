@@ -26,7 +26,8 @@ pub struct Snapshot {
     pub routes: Arc<RouteTable>,
     /// Neighbours that are never asked for their MAC address; shared with the predecessor while unchanged.
     pub neighbours: Arc<[StaticNeighbour]>,
-    /// The Ethernet ports.
+    /// The Ethernet ports, VLANs included: the same, in the same order, as long as the gateway runs, but for their
+    /// addresses. Neighbours and packets name them by index.
     pub ports: Arc<[PortSettings]>,
     /// What single VIPs do otherwise than the settings say; shared with the predecessor while unchanged.
     pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
@@ -130,6 +131,12 @@ impl Snapshot {
     #[must_use]
     pub fn find(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
         self.service(*self.by_key.get(key)?)
+    }
+
+    /// Whether there is no service at all. LVS then touches no packet, not even of the connections that it still lists.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
     }
 
     /// Whether the server in that slot is still configured.

@@ -67,7 +67,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let hit = match hit {
             Some(hit) if self.goes_on(hit, headers)? => hit,
             other => {
-                if let Some(old) = other {
+                if let Some(old) = other
+                    && !self.snapshot.is_empty()
+                {
                     self.close(old.id);
                 }
                 match self.schedule(headers, packet, port)? {
@@ -106,7 +108,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Whether the packet belongs to the connection that was found. It does not when it opens a new one in its
     /// place, nor when the server is gone and that ends connections: then the client may try again at once, or is
-    /// told.
+    /// told. Without any service it is nobody's, and the connection waits for its service or its end. A server that
+    /// takes no more requests may still answer.
     #[inline]
     fn goes_on(&self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
         if opens(headers) && self.starts_anew(hit) {
@@ -115,8 +118,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if self.snapshot.server_present(self.table.get(hit.id).server) {
             return Ok(true);
         }
-        if self.snapshot.settings.expire_nodest_conn {
+        if self.snapshot.settings.expire_nodest_conn || self.snapshot.is_empty() {
             Ok(false)
+        } else if hit.direction == Direction::Outbound {
+            Ok(true)
         } else {
             Err(DropReason::ServerGone.into())
         }
@@ -177,9 +182,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// A server that is the gateway itself: it runs no services of its own, so the client hears what it would hear
-    /// from a host where nothing listens, and the connection is over.
+    /// from a host where nothing listens, and the connection is over. A loopback address is none to translate to:
+    /// such a packet would come from outside, and is dropped (RFC 1122 3.2.1.3).
     fn nothing_listens(&mut self, hit: Hit) -> Refusal {
         let record = self.table.get(hit.id);
+        let server = self.servers[record.server as usize].end.ip();
+        if matches!(record.mode(), Mode::Nat | Mode::Fullnat) && server.is_loopback() {
+            return DropReason::ServerIsGateway.into();
+        }
         if record.protocol == ipv4::TCP {
             let old = record.tcp_state();
             self.change_state(hit.id, old as u8, TcpState::Close as u8);

@@ -36,7 +36,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         } else if is_error {
             self.error(&mut packet, &headers, port, class)
         } else if class != AddressClass::None {
-            return self.answer_echo(packet, &headers, source);
+            return self.answer_echo(packet, &headers, source, burst.identifications[at]);
         } else {
             self.route_on(&mut packet, &headers, port, destination)
         };
@@ -44,19 +44,26 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Ok(Some(Way { neighbour, limit: 0 })) => self.resolve(neighbour, packet),
             Ok(Some(way)) => self.leave_in_fragments(way, packet, &headers, burst.identifications[at]),
             Ok(None) => self.stats.consumed.add(1),
-            Err(Elsewhere::Worker(owner)) => self.hand_over(owner, port, packet),
+            Err(Elsewhere::Worker(owner)) => self.hand_over(owner, burst.arrival(place), packet),
             Err(Elsewhere::Nowhere(refusal)) => self.refuse(packet, &headers, port, refusal),
         }
     }
 
-    /// An echo request to one of our addresses is answered.
-    fn answer_echo(&mut self, mut packet: I::Packet, headers: &Headers, source: IpAddr) {
+    /// An echo request to one of our addresses is answered, in fragments when it came so and is too long for the link.
+    fn answer_echo(&mut self, mut packet: I::Packet, headers: &Headers, source: IpAddr, identification: u32) {
         let answered = match headers.kind {
             Kind::Icmp6 => craft::echo6_reply_in_place(&mut packet, headers),
             _ => craft::echo_reply_in_place(&mut packet, headers),
         };
-        match answered {
-            Ok(()) => self.send_to(source, packet),
+        match answered.and_then(|()| self.neighbour_towards(source)) {
+            Ok(neighbour) => {
+                let limit = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+                if headers.end - headers.l3 <= limit {
+                    self.resolve(neighbour, packet);
+                } else {
+                    self.leave_in_fragments(Way { neighbour, limit }, packet, headers, identification);
+                }
+            }
             Err(reason) => self.discard(packet, reason),
         }
     }

@@ -14,6 +14,8 @@ use arrayvec::ArrayVec;
 
 /// The smallest MTU of an IPv6 link (RFC 8200 5): nobody has to send smaller packets.
 const IPV6_LEAST_MTU: u16 = 1280;
+/// The smallest MTU of an IPv4 path that is believed: Linux's `min_pmtu`.
+const IPV4_LEAST_MTU: u16 = 552;
 /// How long a tunnel's smaller MTU is believed, as Linux does (RFC 1191 6.3: ten minutes).
 const PATH_MTU_LIFE: u32 = seconds(600);
 /// Fragments of one packet at the most: those of the largest datagram over the smallest MTU, and one.
@@ -37,14 +39,17 @@ impl PathMtu {
         }
     }
 
-    /// A router on the path has told of its MTU. One below the least of any network (RFC 791) is not believed.
-    pub(super) fn learn(&mut self, mtu: u16, now: Tick) {
-        if mtu >= 68 {
-            *self = PathMtu {
-                mtu,
-                until: now.after(PATH_MTU_LIFE),
-            };
-        }
+    /// A router on the path has told of its MTU, behind a link of `link` bytes. The MTU that is believed: whoever tells
+    /// of less than a path has for sure (an old router that does not know says 0, RFC 1191 5; an attacker anything)
+    /// gets this least, as from Linux.
+    pub(super) fn learn(&mut self, told: u32, link: u16, v6: bool, now: Tick) -> u16 {
+        let least = if v6 { IPV6_LEAST_MTU } else { IPV4_LEAST_MTU };
+        let mtu = u16::try_from(told).unwrap_or(u16::MAX).max(least).min(link);
+        *self = PathMtu {
+            mtu,
+            until: now.after(PATH_MTU_LIFE),
+        };
+        mtu
     }
 }
 
@@ -57,10 +62,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &self,
         tunnel: Option<u32>,
         neighbour: NeighbourId,
-        packet: &I::Packet,
+        packet: &mut I::Packet,
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
+        cut_padding(packet, headers);
         let length = headers.end - headers.l3;
         let largest = headers.largest_fragment;
         if largest == 0 && length > self.snapshot.ports[usize::from(port.0)].mtu {
@@ -77,16 +83,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
         let room = mtu.saturating_sub(extra);
         if headers.kind == Kind::Flow6 || headers.kind == Kind::Icmp6 {
-            let limit = fragment::limit6(mtu, largest);
-            // The wrapped packet is whole: only the tunnel's own packets could be cut, which is done for what every
-            // link has to carry.
-            return match (length <= room, tunnel.is_some()) {
-                (true, true) => Ok(0),
-                (true, false) => Ok(if largest != 0 && length > limit { limit } else { 0 }),
-                (false, false) if largest != 0 => Ok(limit),
-                (false, true) if length <= IPV6_LEAST_MTU => Ok(mtu),
-                (false, _) => Err(too_big(room.max(IPV6_LEAST_MTU))),
-            };
+            return limit_v6(length, largest, mtu, room, tunnel.is_some());
         }
         let limit = fragment::limit4(mtu, largest);
         if length <= room {
@@ -146,6 +143,38 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
         }
     }
+}
+
+/// Takes off what stands behind the IP packet in a frame, as far as Ethernet does not ask for it: on a link with a
+/// smaller MTU that alone could make the frame too long.
+pub(super) fn cut_padding<P: Packet>(packet: &mut P, headers: &Headers) {
+    let end = usize::from(headers.end).max(ethernet::LEAST_LEN);
+    if packet.bytes().len() > end {
+        let shorter = packet.resize(end);
+        debug_assert!(shorter, "cutting needs no room");
+    }
+}
+
+/// As [`Worker::limit_for`], for an IPv6 packet of `length` bytes: routers do not cut what came whole, and what came in
+/// fragments of up to `largest` bytes goes in such again. `room` is what of the MTU a tunnel leaves.
+fn limit_v6(length: u16, largest: u16, mtu: u16, room: u16, tunnel: bool) -> Result<u16, Refusal> {
+    // What counts is the longest packet that was on the wire; every link carries the least MTU, if need be in fragments
+    // of the tunnel's packets.
+    let (longest, told) = (
+        if largest == 0 { length } else { largest },
+        room.max(IPV6_LEAST_MTU),
+    );
+    if longest > told {
+        return Err(too_big(told));
+    }
+    // The tunnel's own packets are cut, whose source the gateway is.
+    let limit = match (tunnel, largest) {
+        (true, 0) => mtu,
+        (true, _) => fragment::limit6(mtu, largest.max(IPV6_LEAST_MTU)),
+        (false, _) => fragment::limit6(mtu, largest),
+    };
+    let fits = if tunnel { room } else { limit };
+    Ok(if length > fits { limit } else { 0 })
 }
 
 fn too_big(mtu: u16) -> Refusal {

@@ -9,7 +9,7 @@ use crate::flow::{Direction, FlowIndex, Hit, Mode, Record};
 use crate::forward::nat::{self, Target};
 use crate::forward::{fullnat, tun};
 use crate::neighbour::NeighbourId;
-use crate::packet::{FlowKey, Headers, Packet, PortId, ipv4, rewrite, sctp, tcp};
+use crate::packet::{FlowKey, Headers, Packet, PortId, ethernet, ipv4, rewrite, sctp, tcp};
 use crate::service::{Protocol, Server};
 use std::net::IpAddr;
 
@@ -165,18 +165,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let (server, server_port) = (ends.source, ends.source_port);
         let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
         let reply_to = self.snapshot.reply_to(server, server_port, protocol);
-        if reply_to.is_none() {
-            if self.snapshot.settings.nat_icmp_send
-                && self.snapshot.is_nat_server(server, server_port, protocol)
-            {
-                return Err(super::answer::UNKNOWN_TO_NAT);
-            }
-            if !self.snapshot.settings.transit {
-                return Err(DropReason::NotForUs.into());
-            }
+        let is_told = reply_to.is_none()
+            && !super::schedule::ends_something(headers)
+            && self.snapshot.is_nat_server(server, server_port, protocol);
+        if reply_to.is_none() && !is_told && !self.snapshot.settings.transit {
+            return Err(DropReason::NotForUs.into());
         }
         if headers.ttl <= 1 {
             return Err(TTL_EXCEEDED);
+        }
+        if is_told {
+            return Err(super::answer::UNKNOWN_TO_NAT);
         }
         let neighbour = self.neighbour_towards(ends.destination)?;
         let limit = self.limit_for(None, neighbour, packet, headers, port)?;
@@ -220,13 +219,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &self,
         hit: Hit,
         neighbour: NeighbourId,
-        packet: &I::Packet,
+        packet: &mut I::Packet,
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
         let record = self.table.get(hit.id);
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
-        if tunnel.is_none() && headers.end - headers.l3 <= self.least_mtu && headers.largest_fragment == 0 {
+        // The frame, not the packet: padding counts on the wire.
+        let longest = ethernet::HEADER_LEN + usize::from(self.least_mtu);
+        if tunnel.is_none() && packet.bytes().len() <= longest && headers.largest_fragment == 0 {
             return Ok(0);
         }
         self.limit_for(tunnel, neighbour, packet, headers, port)

@@ -128,13 +128,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 /// The service that the packet asks for, if it may open a connection at all.
 fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers, ends: &Ends) -> Result<&'a Service, Refusal> {
     let (no_service, _) = snapshot.vip_policy(ends.destination);
-    // A reset is never answered (RFC 9293 3.10.7.1), so it must not use up what may be said in a second.
-    let ends_something = match headers.protocol {
-        ipv4::TCP => headers.l4_flags & tcp::RST != 0,
-        ipv4::SCTP => headers.l4_flags == sctp::Event::Abort as u8,
-        _ => false,
-    };
-    let silent = no_service == NoService::Drop || ends_something;
+    let silent = no_service == NoService::Drop || ends_something(headers);
     let reply = if silent { Reply::Silence } else { Reply::Reset };
     let refusal = |reason| Refusal { reason, reply };
     if snapshot.addresses.class_of(ends.destination) != AddressClass::Vip {
@@ -157,6 +151,16 @@ fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers, ends: &Ends) -> Re
         protocol,
     });
     service.map(AsRef::as_ref).ok_or(refusal(DropReason::NoService))
+}
+
+/// Whether this is a reset or an abort. It is never answered (RFC 9293 3.10.7.1, RFC 9260 8.4), so it must not use up
+/// what may be said in a second.
+pub(super) fn ends_something(headers: &Headers) -> bool {
+    match headers.protocol {
+        ipv4::TCP => headers.l4_flags & tcp::RST != 0,
+        ipv4::SCTP => headers.l4_flags == sctp::Event::Abort as u8,
+        _ => false,
+    }
 }
 
 /// What becomes of a packet whose service has no usable server. LVS answers with ICMP, for TCP too: a reset would

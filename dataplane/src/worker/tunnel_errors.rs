@@ -26,14 +26,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let hit = self.find(&ends, protocol).ok_or(DropReason::NoConnection)?;
         let record = self.table.get(hit.id);
         let (_, server) = quote.ends(frame).ok_or(DropReason::UnsupportedIcmp)?;
-        let state = &mut self.servers[record.server as usize];
+        let slot = record.server;
+        let state = &self.servers[slot as usize];
         if record.mode() != Mode::Tun || state.end.ip() != server.ip() {
             return Err(DropReason::NoConnection.into());
         }
         let mut message = message_for(quote, ends.source.is_ipv6());
-        if let Some(mtu) = quote.mtu() {
-            let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-            state.path_mtu.learn(mtu, self.now);
+        if let Some(told) = quote.mtu() {
+            let neighbour = self.server_neighbour(slot).map_err(|refusal| refusal.reason)?;
+            let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+            let state = &mut self.servers[slot as usize];
+            let mtu = state.path_mtu.learn(told, link, quote.v6, self.now);
             let extra = tun::overhead(&state.tunnel, state.end.is_ipv6());
             let least = if ends.source.is_ipv6() { ipv6::LEAST_MTU } else { 0 };
             message.rest = (usize::from(mtu).saturating_sub(extra)).max(least) as u32;

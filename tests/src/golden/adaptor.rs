@@ -3,7 +3,7 @@
 use super::gateway::{Connection, Counts, Gateway, Injected, Output, Port, Sent};
 use std::net::IpAddr;
 use std::time::Duration;
-use tidegate::config;
+use tidegate::config::{self, Config, Prefix};
 use tidegate::replay::{Outcome, Replay};
 
 /// Starts a gateway from a configuration in YAML, with an empty table.
@@ -15,12 +15,26 @@ pub(super) fn start(configuration: &str) -> Result<Box<dyn Gateway>, String> {
     let mut replay = Replay::new(&config).map_err(|error| error.to_string())?;
     // The gratuitous ARP of the start is no answer to anything.
     replay.advance_to(5.0);
-    Ok(Box::new(Engine(replay)))
+    Ok(Box::new(Engine(replay, config)))
 }
 
-struct Engine(Replay);
+/// The gateway, and the configuration that it has been started with, routes apart.
+struct Engine(Replay, Config);
 
-const ARP: [u8; 2] = [0x08, 0x06];
+/// Whether a frame asks or tells who has an address, by ARP or neighbour discovery, or which groups it is in: the
+/// recorder did not write that down.
+fn is_discovery(frame: &[u8]) -> bool {
+    const ARP: &[u8] = &[0x08, 0x06];
+    const IPV6: &[u8] = &[0x86, 0xdd];
+    match frame.get(12..14) {
+        Some(ARP) => true,
+        Some(IPV6) => {
+            let kind = frame.get(54).copied().unwrap_or(0);
+            frame.get(20) == Some(&58) && matches!(kind, 133..=136 | 143)
+        }
+        _ => false,
+    }
+}
 
 impl Gateway for Engine {
     fn command(&mut self, line: &str) -> Output {
@@ -36,6 +50,10 @@ impl Gateway for Engine {
         let on = value != 0;
         match name {
             "sloppy_tcp" => self.0.change_settings(|settings| settings.sloppy_tcp = on),
+            "sloppy_sctp" => self.0.change_settings(|settings| settings.sloppy_sctp = on),
+            "pmtu_disc" => self.0.change_settings(|settings| settings.pmtu_disc = on),
+            "nat_icmp_send" => self.0.change_settings(|settings| settings.nat_icmp_send = on),
+            "schedule_icmp" => self.0.change_settings(|settings| settings.schedule_icmp = on),
             "conn_reuse_mode" => {
                 self.0
                     .change_settings(|settings| settings.conn_reuse_mode = value.clamp(0, 3) as u8);
@@ -43,20 +61,23 @@ impl Gateway for Engine {
             "expire_nodest_conn" => self
                 .0
                 .change_settings(|settings| settings.expire_nodest_conn = on),
-            "sloppy_sctp" => self.0.change_settings(|settings| settings.sloppy_sctp = on),
-            "pmtu_disc" => self.0.change_settings(|settings| settings.pmtu_disc = on),
-            "nat_icmp_send" => self.0.change_settings(|settings| settings.nat_icmp_send = on),
-            "schedule_icmp" => self.0.change_settings(|settings| settings.schedule_icmp = on),
             _ => return false,
         }
         true
+    }
+
+    fn unreachable(&mut self, address: IpAddr, on: bool) -> Result<(), String> {
+        let host = Prefix::around(address, if address.is_ipv4() { 32 } else { 128 });
+        self.1.unreachable.retain(|prefix| *prefix != host);
+        self.1.unreachable.extend(on.then_some(host));
+        self.0.change_routes(&self.1).map_err(|error| error.to_string())
     }
 
     fn inject(&mut self, port: Port, frame: &[u8]) -> Injected {
         let mut injected = Injected::default();
         for outcome in self.0.inject(port as usize, frame) {
             match outcome {
-                Outcome::Sent(_, frame) if frame[12..14] == ARP => {}
+                Outcome::Sent(_, frame) if is_discovery(&frame) => {}
                 Outcome::Sent(port, frame) => {
                     let port = if port == 0 { Port::Wan } else { Port::Lan };
                     injected.sent.push(Sent { port, frame });

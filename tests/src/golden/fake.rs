@@ -1,11 +1,11 @@
-//! A naive gateway, for the harness' own tests: rr, DR and FULLNAT, TCP states looked up in the recordings
-//! themselves. It shows that the harness sends and reads what the recordings mean.
+//! A naive gateway, for the harness' own tests: rr over IPv4, DR, NAT and FULLNAT, TCP states looked up in the
+//! recordings themselves. It shows that the harness sends and reads what the recordings mean.
 
 use super::frames;
 use super::gateway::{Connection, Counts, Gateway, Injected, Output, Port, Sent};
 use super::recording::{self, Shape};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 use tidegate::ipvsadm::{self, Command, Endpoint, Forwarding, Protocol, Refusal, Server, ServiceId};
@@ -17,7 +17,9 @@ struct Entry {
     client: SocketAddrV4,
     vip: SocketAddrV4,
     server: Endpoint,
-    fullnat: bool,
+    /// Whether it sees both directions: NAT or FULLNAT.
+    translated: bool,
+    /// Whom the server answers.
     local: SocketAddrV4,
     state: String,
     expires: Duration,
@@ -193,7 +195,7 @@ impl Fake {
             .fold(0, |c, (i, bit)| c | (u8::from(flags & bit != 0) << i));
         let e = &mut self.entries[entry];
         if let Some((to, timeout)) =
-            self.tables[usize::from(e.fullnat)].get(&(e.state.clone(), direction.to_owned(), class))
+            self.tables[usize::from(e.translated)].get(&(e.state.clone(), direction.to_owned(), class))
         {
             e.state = to.clone().unwrap_or_default();
             e.expires = self.now + Duration::from_secs(*timeout);
@@ -202,6 +204,9 @@ impl Fake {
     }
 
     fn client_packet(&mut self, l3: &[u8]) -> Vec<Sent> {
+        if l3[0] >> 4 != 4 || ![frames::TCP, frames::UDP].contains(&l3[9]) {
+            return Vec::new();
+        }
         let (src, dst, flags) = header(l3);
         let protocol = if flags.is_some() {
             Protocol::Tcp
@@ -224,9 +229,14 @@ impl Fake {
                 let Some(server) = self.pick(listed) else {
                     return vec![to_client(icmp_unreachable(l3))];
                 };
-                let fullnat = server.forwarding == Forwarding::Fullnat;
+                let translated = matches!(server.forwarding, Forwarding::Nat | Forwarding::Fullnat);
                 self.next_local += 1;
-                let local = SocketAddrV4::new(Ipv4Addr::new(192, 168, 1, 200), self.next_local);
+                let local = match server.forwarding {
+                    Forwarding::Fullnat => {
+                        SocketAddrV4::new(Ipv4Addr::new(192, 168, 1, 200), self.next_local)
+                    }
+                    _ => src,
+                };
                 let (state, expires) = if flags.is_some() {
                     ("SYN_RECV", 60)
                 } else {
@@ -242,7 +252,7 @@ impl Fake {
                     client: src,
                     vip: dst,
                     server: server.endpoint,
-                    fullnat,
+                    translated,
                     local,
                     state: state.to_owned(),
                     expires: self.now + Duration::from_secs(expires),
@@ -250,7 +260,7 @@ impl Fake {
                 self.entries.len() - 1
             }
             (None, _) if flags.is_some_and(|f| f & 4 == 0) => {
-                return vec![to_client(frames::tcp(dst, src, 4, 0, 0))];
+                return vec![to_client(frames::tcp(dst.into(), src.into(), 4, 0, 0))];
             }
             _ => return Vec::new(),
         };
@@ -302,10 +312,10 @@ fn forwarded(entry: &Entry, l3: &[u8]) -> Sent {
     let IpAddr::V4(server) = entry.server.address else {
         panic!("IPv6")
     };
-    let packet = if entry.fullnat {
+    let packet = if entry.translated {
         frames::tcp(
-            entry.local,
-            SocketAddrV4::new(server, entry.server.port),
+            entry.local.into(),
+            SocketAddr::new(server.into(), entry.server.port),
             l3[33],
             0,
             0,
@@ -341,6 +351,10 @@ impl Gateway for Fake {
     fn sysctl(&mut self, name: &str, value: i64) -> bool {
         self.sloppy = name == "sloppy_tcp" && value != 0;
         name == "sloppy_tcp"
+    }
+
+    fn unreachable(&mut self, address: IpAddr, _on: bool) -> Result<(), String> {
+        Err(format!("no routes, so none to {address}"))
     }
 
     fn inject(&mut self, port: Port, frame: &[u8]) -> Injected {

@@ -2,10 +2,12 @@
 
 use super::frames;
 use super::gateway::{Gateway, Port};
+use super::masks::Masks;
 use super::recording::{FlowConnection, FlowEvent, Flows};
 use super::report::Check;
 use super::rules::{Expected, Packet};
 use super::{sched, unsupported};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Commands that show something and change nothing.
@@ -47,9 +49,21 @@ fn event(event: &FlowEvent, gateway: &mut dyn Gateway, check: &mut Check<'_>) ->
                 check.skip(&unsupported::VIEW);
                 return Ok(());
             }
-            Err(format!("the shell command `{shell}` is not known"))
+            shell.split(';').try_for_each(|part| route(part.trim(), gateway))
         }
         other => Err(format!("operation `{other}` is not known")),
+    }
+}
+
+/// A command about the machine's routes.
+fn route(command: &str, gateway: &mut dyn Gateway) -> Result<(), String> {
+    let address = |text: &str| text.parse::<IpAddr>().map_err(|e| format!("{text}: {e}"));
+    match command.split_whitespace().collect::<Vec<_>>()[..] {
+        ["ip", "route", "add", "unreachable", to] => gateway.unreachable(address(to)?, true),
+        ["ip", "route", "del", "unreachable", to] => gateway.unreachable(address(to)?, false),
+        // What the kernel has learnt of paths is no part of what is compared, and nothing comes after it.
+        ["ip", "route", "flush", "cache"] | ["ip", "route", "get", _] => Ok(()),
+        _ => Err(format!("the shell command `{command}` is not known")),
     }
 }
 
@@ -65,22 +79,30 @@ fn packets(event: &FlowEvent, gateway: &mut dyn Gateway, check: &mut Check<'_>) 
             event.what.as_deref().unwrap_or("the packet")
         ));
     }
+    let came: Vec<_> = event
+        .in_hex
+        .iter()
+        .map(|hex| frames::unhex(hex))
+        .collect::<Result<_, _>>()?;
+    let gue_port = check.facts().gue_port;
+    let mut masks = Masks::new(gue_port);
     let mut seen = Vec::new();
-    for hex in &event.in_hex {
-        let injected = gateway.inject(port, &frames::frame(port, &frames::unhex(hex)?));
+    for packet in &came {
+        let injected = gateway.inject(port, &frames::frame(port, packet));
         for sent in &injected.sent {
             let Some(packet) = frames::packet(&sent.frame) else {
                 continue;
             };
             let side = if sent.port == Port::Wan { "client" } else { "rs" }.to_owned();
-            let (to, hex) = (frames::receiver(&sent.frame), frames::masked_hex(packet));
+            let (to, hex) = (frames::receiver(&sent.frame), masks.hex(packet));
             seen.push(Packet { side, to, hex });
         }
     }
+    let mut masks = Masks::new(gue_port);
     let mut expected = Vec::new();
     for packet in &event.out {
         let hex = packet.hex.as_ref().ok_or("no bytes of a packet that came out")?;
-        let hex = frames::masked_hex(&frames::unhex(hex)?);
+        let hex = masks.hex(&frames::unhex(hex)?);
         expected.push(Packet {
             side: packet.nic.clone(),
             to: packet.to.clone(),
@@ -90,6 +112,7 @@ fn packets(event: &FlowEvent, gateway: &mut dyn Gateway, check: &mut Check<'_>) 
     // The two ports are two queues: only the order within each is known.
     expected.sort_by(|a, b| a.side.cmp(&b.side));
     seen.sort_by(|a, b| a.side.cmp(&b.side));
+    check.came(came);
     check.expect(Expected::Packets(expected), &Expected::Packets(seen));
     Ok(())
 }
@@ -101,12 +124,7 @@ fn table(conns: &[FlowConnection], gateway: &mut dyn Gateway, check: &mut Check<
         .connections()
         .into_iter()
         .map(|c| {
-            let key = row(
-                &c.protocol,
-                &c.client.to_string(),
-                &c.service.to_string(),
-                &c.server.to_string(),
-            );
+            let key = row(&c.protocol, &end(c.client), &end(c.service), &end(c.server));
             (key, c.state, c.remaining)
         })
         .collect();
@@ -128,7 +146,7 @@ fn table(conns: &[FlowConnection], gateway: &mut dyn Gateway, check: &mut Check<
         .map(|(i, (_, _, left))| {
             expected
                 .get(i)
-                .map_or(left.as_secs(), |&(_, _, shown)| rounded(*left, shown))
+                .map_or(left.as_secs(), |&(_, _, shown)| rounded(*left, shown, SLACK))
         })
         .collect();
     let seen = seen
@@ -143,9 +161,18 @@ fn table(conns: &[FlowConnection], gateway: &mut dyn Gateway, check: &mut Check<
     check.expect(Expected::Table(expected), &Expected::Table(seen));
 }
 
-/// The recorder read the table up to two seconds after the packet, and the kernel shows whole seconds.
-pub(super) fn rounded(left: Duration, shown: u64) -> u64 {
-    let (low, high) = (Duration::from_secs(shown), Duration::from_secs(shown + 2));
+/// An endpoint as the recorder wrote it: without brackets in either family.
+fn end(end: SocketAddr) -> String {
+    format!("{}:{}", end.ip(), end.port())
+}
+
+/// Seconds that may have passed since the packet that set a timer when the recorder read the table: several events,
+/// since not all of them set it anew. No two timers of a protocol are so close.
+const SLACK: u64 = 5;
+
+/// The seconds left as the recording shows them, when not more than `slack` have passed; the kernel shows whole ones.
+pub(super) fn rounded(left: Duration, shown: u64, slack: u64) -> u64 {
+    let (low, high) = (Duration::from_secs(shown), Duration::from_secs(shown + slack));
     if low <= left && left <= high {
         shown
     } else {

@@ -74,6 +74,11 @@ pub trait Gateway {
     fn command(&mut self, line: &str) -> Output;
     /// Sets what IPVS has as `net.ipv4.vs.NAME`; false when there is no such setting.
     fn sysctl(&mut self, name: &str, value: i64) -> bool;
+    /// Makes an address unreachable, or reachable again.
+    ///
+    /// # Errors
+    /// The gateway cannot do that.
+    fn unreachable(&mut self, address: IpAddr, on: bool) -> Result<(), String>;
     /// A frame arrives.
     fn inject(&mut self, port: Port, frame: &[u8]) -> Injected;
     /// Time passes.

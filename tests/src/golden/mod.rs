@@ -11,6 +11,7 @@ mod facts;
 mod flows;
 mod frames;
 pub mod gateway;
+mod masks;
 mod recording;
 mod report;
 mod rig;

@@ -1,17 +1,20 @@
 //! Verdicts, and the report that they add up to.
 
 use super::facts::Facts;
-use super::rules::{Expected, Rule};
+use super::rules::{Event, Expected, Rule};
 use super::unsupported::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+/// Of a rule: what differs, and why.
+type Reason = (&'static str, &'static str);
 
 /// What became of one scenario.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Passed,
     /// As expected under these rules.
-    Deviating(BTreeSet<&'static str>),
+    Deviating(BTreeSet<Reason>),
     Unsupported(&'static Row),
     Failed(Vec<Failure>),
 }
@@ -32,8 +35,9 @@ pub(super) struct Check<'a> {
     facts: &'a Facts,
     event: Option<usize>,
     op: String,
+    came: Vec<Vec<u8>>,
     failures: Vec<Failure>,
-    reasons: BTreeSet<&'static str>,
+    reasons: BTreeSet<Reason>,
     skipped: Option<&'static Row>,
     checks: usize,
 }
@@ -45,6 +49,7 @@ impl<'a> Check<'a> {
             facts,
             event: None,
             op: String::new(),
+            came: Vec::new(),
             failures: Vec::new(),
             reasons: BTreeSet::new(),
             skipped: None,
@@ -56,6 +61,17 @@ impl<'a> Check<'a> {
     pub(super) fn at(&mut self, event: Option<usize>, op: &str) {
         self.event = event;
         op.clone_into(&mut self.op);
+        self.came.clear();
+    }
+
+    /// The packets of this event that came in.
+    pub(super) fn came(&mut self, packets: Vec<Vec<u8>>) {
+        self.came = packets;
+    }
+
+    /// What the scenario needs.
+    pub(super) fn facts(&self) -> &'a Facts {
+        self.facts
     }
 
     /// A part that is not compared.
@@ -80,11 +96,12 @@ impl<'a> Check<'a> {
         if expected == *seen {
             return;
         }
+        let event = Event { came: &self.came };
         for rule in self.rules {
-            if let Some(changed) = (rule.change)(self.facts, &self.op, &expected)
+            if let Some(changed) = (rule.change)(self.facts, &event, &expected)
                 && changed == *seen
             {
-                self.reasons.insert(rule.reason);
+                self.reasons.insert((rule.what, rule.reason));
                 return;
             }
         }
@@ -112,7 +129,7 @@ impl<'a> Check<'a> {
 #[derive(Default, Debug)]
 pub struct Report {
     passed: usize,
-    deviating: BTreeMap<&'static str, Vec<String>>,
+    deviating: BTreeMap<Reason, Vec<String>>,
     deviated: usize,
     unsupported: BTreeMap<(u8, &'static str), usize>,
     failed: usize,
@@ -177,8 +194,8 @@ impl Report {
     /// Prints failures, deviations with their reasons, what is unsupported, and the summary.
     pub fn print(&self) {
         self.lines.iter().for_each(|line| println!("{line}"));
-        for (reason, scenarios) in &self.deviating {
-            println!("deviating, {} scenarios: {reason}", scenarios.len());
+        for ((what, reason), scenarios) in &self.deviating {
+            println!("deviating, {} scenarios: {what}: {reason}", scenarios.len());
         }
         for ((issue, what), count) in &self.unsupported {
             println!("unsupported until issue {issue}, {count} scenarios: {what}");

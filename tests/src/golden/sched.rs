@@ -9,7 +9,7 @@ use super::rig;
 use super::rules::Expected;
 use super::sctp;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// The sequence number of a client's SYN, and the acknowledgement of all its other segments.
@@ -151,16 +151,20 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn service(&self) -> Result<SocketAddrV4, String> {
+    fn service(&self) -> Result<SocketAddr, String> {
         let service = &self.scenario.service;
-        let vip: Ipv4Addr = match &service.vip {
+        let vip: IpAddr = match &service.vip {
             Some(vip) => vip.parse().map_err(|e| format!("{vip}: {e}"))?,
-            None => rig::VIP,
+            None => rig::VIP.into(),
         };
         let port = service
             .vport
             .ok_or_else(|| format!("no port, protocol {:?}", service.proto))?;
-        Ok(SocketAddrV4::new(vip, port))
+        Ok(SocketAddr::new(vip, port))
+    }
+
+    fn is_v6(&self) -> bool {
+        self.servers.values().any(IpAddr::is_ipv6)
     }
 
     fn counts(&mut self, counts: &Counted, check: &mut Check<'_>) {
@@ -170,7 +174,7 @@ impl Replay<'_> {
                 .servers
                 .get(&id)
                 .copied()
-                .or_else(|| rig::server_address(&id))
+                .or_else(|| rig::server_address(&id, self.is_v6()))
             else {
                 check.fail(&format!("counts of {id}"), "a server whose address is not known");
                 continue;
@@ -182,8 +186,8 @@ impl Replay<'_> {
     }
 }
 
-fn endpoint(text: &str) -> Result<SocketAddrV4, String> {
-    text.parse().map_err(|_| format!("not an IPv4 endpoint: {text}"))
+fn endpoint(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("not an endpoint: {text}"))
 }
 
 impl Mode {

@@ -1,7 +1,7 @@
 //! The SCTP packets that the recorder sent. Its own CRC32c, so that the gateway's is not judged by itself.
 
 use super::frames;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// The IP protocol number.
 pub(super) const PROTOCOL: u8 = 132;
@@ -12,17 +12,19 @@ const TAG: u32 = 9;
 const DATA: u8 = 0;
 const INIT: u8 = 1;
 const INIT_ACK: u8 = 2;
+/// The chunk that ends an association at once.
+pub(super) const ABORT: u8 = 6;
 const SHUTDOWN: u8 = 7;
 const COOKIE_ECHO: u8 = 10;
 
 /// The INIT that opens a connection: one stream each way, a receiver window of 65535.
-pub(super) fn init(src: SocketAddrV4, dst: SocketAddrV4) -> Vec<u8> {
+pub(super) fn init(src: SocketAddr, dst: SocketAddr) -> Vec<u8> {
     let chunk = [1, 0, 0, 20, 0, 0, 0, 7, 0, 0, 255, 255, 0, 1, 0, 1, 0, 0, 0, 1];
     packet(src, dst, 0, &chunk)
 }
 
 /// The packet of one chunk, by its name in the state tables.
-pub(super) fn named(src: SocketAddrV4, dst: SocketAddrV4, from_client: bool, chunk: &str) -> Option<Vec<u8>> {
+pub(super) fn named(src: SocketAddr, dst: SocketAddr, from_client: bool, chunk: &str) -> Option<Vec<u8>> {
     let kind = kind(chunk)?;
     let value: &[u8] = match kind {
         INIT | INIT_ACK => &[0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1],
@@ -50,7 +52,7 @@ fn kind(name: &str) -> Option<u8> {
         "INIT_ACK" => INIT_ACK,
         "SACK" => 3,
         "HEARTBEAT" => 4,
-        "ABORT" => 6,
+        "ABORT" => ABORT,
         "SHUTDOWN" => SHUTDOWN,
         "SHUTDOWN_ACK" => 8,
         "ERROR" => 9,
@@ -61,7 +63,7 @@ fn kind(name: &str) -> Option<u8> {
     })
 }
 
-fn packet(src: SocketAddrV4, dst: SocketAddrV4, tag: u32, chunks: &[u8]) -> Vec<u8> {
+fn packet(src: SocketAddr, dst: SocketAddr, tag: u32, chunks: &[u8]) -> Vec<u8> {
     let mut segment = Vec::with_capacity(12 + chunks.len());
     segment.extend(src.port().to_be_bytes());
     segment.extend(dst.port().to_be_bytes());
@@ -70,7 +72,7 @@ fn packet(src: SocketAddrV4, dst: SocketAddrV4, tag: u32, chunks: &[u8]) -> Vec<
     segment.extend(chunks);
     let checksum = crc32c(&segment).to_le_bytes();
     segment[8..12].copy_from_slice(&checksum);
-    frames::ipv4(*src.ip(), *dst.ip(), PROTOCOL, &segment)
+    frames::ip(src.ip(), dst.ip(), PROTOCOL, &segment)
 }
 
 /// One bit at a time (RFC 9260 appendix A).
@@ -89,7 +91,7 @@ mod tests {
     fn packets_are_those_of_the_recorder() {
         let [client, vip, server] =
             ["10.1.0.1:3001", "10.0.0.100:2905", "192.168.1.11:2905"].map(|text| text.parse().unwrap());
-        let hex = |packet: Option<Vec<u8>>| frames::masked_hex(&packet.unwrap());
+        let hex = |packet: Option<Vec<u8>>| frames::hex(&packet.unwrap());
         let first = "10.1.0.1:1024".parse().unwrap();
         assert_eq!(
             hex(Some(init(first, vip))),

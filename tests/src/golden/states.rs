@@ -1,7 +1,7 @@
 //! State tables: each transition on a connection of its own, brought to its state by the recorded path.
 //!
-//! NAT's table is replayed through FULLNAT, which sees both directions just the same; the server answers the local
-//! address that it saw.
+//! NAT's table is FULLNAT's too, which the recorded machine did not have: it is replayed through both. The server
+//! answers the address that it saw.
 
 use super::facts::Mode;
 use super::frames::{self, ACK, FIN, PSH, RST, SYN};
@@ -11,7 +11,7 @@ use super::report::Check;
 use super::rig;
 use super::rules::Expected;
 use super::{flows, sched, sctp};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// The server.
@@ -24,12 +24,32 @@ pub(super) fn replay(
     gateway: &mut dyn Gateway,
     check: &mut Check<'_>,
 ) -> Result<(), String> {
-    let mode = match scenario.fwd.as_str() {
-        "dr" => Mode::Dr,
-        "nat" | "fullnat" => Mode::Fullnat,
+    let modes: &[Mode] = match scenario.fwd.as_str() {
+        "dr" => &[Mode::Dr],
+        "tun" => &[Mode::Tun],
+        "nat" => &[Mode::Nat, Mode::Fullnat],
+        "fullnat" => &[Mode::Fullnat],
         other => return Err(format!("forwarding `{other}` is not known")),
     };
     sched::settings(gateway, scenario.sysctl.iter(), check);
+    let mut port = FIRST_PORT;
+    for &mode in modes {
+        sched::command(gateway, "-C")?;
+        table(scenario, mode, port, gateway, check)?;
+        let used = u16::try_from(scenario.events.len()).map_err(|_| "too many events")?;
+        port = port.checked_add(used).ok_or("too many events")?;
+    }
+    Ok(())
+}
+
+/// Replays the table through a server of this mode, each event from a source port of its own, from `first_port` on.
+fn table(
+    scenario: &States,
+    mode: Mode,
+    first_port: u16,
+    gateway: &mut dyn Gateway,
+    check: &mut Check<'_>,
+) -> Result<(), String> {
     let talk = if scenario.events.iter().any(|event| event.chunk.is_some()) {
         Talk::Sctp
     } else {
@@ -51,15 +71,19 @@ pub(super) fn replay(
     }
     for (number, event) in scenario.events.iter().enumerate() {
         let what = event.packet().unwrap_or("?");
-        check.at(Some(number), &format!("{} {} {what}", event.from, event.dir));
+        let through = if mode == Mode::Fullnat { "FULLNAT " } else { "" };
+        check.at(
+            Some(number),
+            &format!("{through}{} {} {what}", event.from, event.dir),
+        );
         let port = u16::try_from(number)
             .ok()
-            .and_then(|n| FIRST_PORT.checked_add(n))
+            .and_then(|n| first_port.checked_add(n))
             .ok_or("too many events")?;
         let mut connection = Connection {
             gateway: &mut *gateway,
             talk,
-            client: SocketAddrV4::new(rig::CLIENT, port),
+            client: SocketAddr::new(rig::CLIENT.into(), port),
             local: None,
         };
         connection
@@ -113,8 +137,8 @@ impl Talk {
     /// The packet of these flags or this chunk.
     fn packet(
         self,
-        from: SocketAddrV4,
-        to: SocketAddrV4,
+        from: SocketAddr,
+        to: SocketAddr,
         from_client: bool,
         what: &str,
     ) -> Result<Vec<u8>, String> {
@@ -133,9 +157,9 @@ impl Talk {
 struct Connection<'a> {
     gateway: &'a mut dyn Gateway,
     talk: Talk,
-    client: SocketAddrV4,
+    client: SocketAddr,
     /// Whom the server answers: the source of the last packet that it got.
-    local: Option<SocketAddrV4>,
+    local: Option<SocketAddr>,
 }
 
 impl Connection<'_> {
@@ -176,7 +200,7 @@ impl Connection<'_> {
         let (timeout, seen) = if let (Talk::Sctp, Some(shown)) = (self.talk, event.shown) {
             (
                 shown,
-                state.map(|(state, left)| (state, flows::rounded(left, shown))),
+                state.map(|(state, left)| (state, flows::rounded(left, shown, 2))),
             )
         } else {
             let timeout = event
@@ -195,7 +219,7 @@ impl Connection<'_> {
 
     fn send(&mut self, direction: &str, what: &str) -> Result<(), String> {
         if direction == "in" {
-            let service = SocketAddrV4::new(rig::VIP, self.talk.port());
+            let service = SocketAddr::new(rig::VIP.into(), self.talk.port());
             let packet = self.talk.packet(self.client, service, true, what)?;
             let injected = self.gateway.inject(Port::Wan, &frames::frame(Port::Wan, &packet));
             self.local = frames::source_towards_server(&injected).or(self.local);
@@ -203,7 +227,7 @@ impl Connection<'_> {
             let local = self
                 .local
                 .ok_or("no packet has reached the server, so it cannot answer")?;
-            let server = SocketAddrV4::new(SERVER, self.talk.port());
+            let server = SocketAddr::new(SERVER.into(), self.talk.port());
             let packet = self.talk.packet(server, local, false, what)?;
             self.gateway.inject(Port::Lan, &frames::frame(Port::Lan, &packet));
         }
@@ -211,7 +235,7 @@ impl Connection<'_> {
     }
 
     fn state(&mut self) -> Option<(String, Duration)> {
-        let client = self.client.into();
+        let client = self.client;
         let found = self
             .gateway
             .connections()

@@ -1,7 +1,7 @@
 //! What cannot be replayed yet, with the issue that closes it. A scenario is unsupported when a row covers it, by
 //! what it needs and never by its name; closing an issue deletes its rows.
 
-use super::facts::{Facts, Kind, Mode};
+use super::facts::{Facts, Kind};
 
 /// A row of the table.
 #[derive(Debug)]
@@ -58,27 +58,6 @@ static TABLE: &[Row] = &[
                 && (f.cmd.is_empty() || OTHER_COMMANDS.iter().any(|other| f.cmd.starts_with(other)))
         },
     ),
-    row(3, "IPv6 on the wire", |f| f.ipv6 && !f.is_command()),
-    row(3, "SCTP on the wire", |f| f.sctp && !f.is_command()),
-    row(3, "tunnels on the wire", |f| {
-        f.modes.contains(&Mode::Tun) && !f.is_command()
-    }),
-    // The state table of NAT is FULLNAT's too: it is replayed through FULLNAT.
-    row(3, "NAT on the wire", |f| {
-        f.modes.contains(&Mode::Nat) && f.kind != Kind::States && !f.is_command()
-    }),
-    row(3, "ICMP about connections", |f| f.icmp_in),
-    row(3, "fragments", |f| f.fragments_in),
-    row(
-        3,
-        "servers that are the gateway itself, and unreachable ones",
-        |f| !f.is_command() && (f.local_server || f.shell.iter().any(|line| line.starts_with("ip "))),
-    ),
-    row(3, "settings of tunnels and ICMP", |f| {
-        ["pmtu_disc", "nat_icmp_send", "schedule_icmp"]
-            .iter()
-            .any(|name| f.sysctls.contains(*name))
-    }),
     row(5, "persistence", |f| f.persistence || f.engine),
     row(5, "firewall marks", |f| f.marks),
     row(5, "schedulers other than rr and wrr", |f| {

@@ -12,6 +12,14 @@ const SYNS: usize = 20 * CONNECTIONS;
 /// Ethernet header and IPv4 header.
 const HEADERS: usize = 34;
 
+/// The IPv6 header ends here.
+const HEADERS6: usize = 54;
+
+/// A SYN from port 4000 to port 80, without its checksum.
+const SEGMENT: [u8; 20] = [
+    0x0f, 0xa0, 0, 80, 1, 2, 3, 4, 0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0,
+];
+
 /// A small generator: equal seeds give equal floods.
 struct Random(u64);
 
@@ -86,11 +94,34 @@ impl Way {
     }
 
     fn syn(&self, source: Ipv4Addr, port: u16) -> Vec<u8> {
-        let [high, low] = port.to_be_bytes();
-        let segment = [
-            high, low, 0, 80, 1, 2, 3, 4, 0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0,
-        ];
+        let mut segment = SEGMENT;
+        segment[..2].copy_from_slice(&port.to_be_bytes());
         self.packet(source, 6, &segment, Some(16))
+    }
+
+    /// An IPv6 packet to an address that is not the gateway's, with the sum at `place` in its payload.
+    fn packet6(&self, hop_limit: u8, protocol: u8, payload: &[u8], place: usize) -> Vec<u8> {
+        let addresses = [
+            0x20, 1, 0xd, 0xb8, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, //
+            0x20, 1, 0xd, 0xb8, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0,
+        ];
+        let length = payload.len() as u8;
+        let mut payload = payload.to_vec();
+        let sum = checksum(&[&addresses, &[0, length, 0, protocol], &payload]);
+        payload[place..place + 2].copy_from_slice(&sum);
+        let header = [0x60, 0, 0, 0, 0, length, protocol, hop_limit];
+        [&self.ethernet(0x86dd)[..], &header, &addresses, &payload].concat()
+    }
+
+    /// Good IPv6 frames: a SYN, and a neighbour solicitation.
+    fn good6(&self) -> [Vec<u8>; 2] {
+        let mut solicitation = [0; 24];
+        solicitation[0] = 135;
+        solicitation[8..10].copy_from_slice(&[0x20, 1]);
+        [
+            self.packet6(64, 6, &SEGMENT, 16),
+            self.packet6(255, 58, &solicitation, 2),
+        ]
     }
 
     /// Good frames of each kind that the gateway reads.
@@ -133,13 +164,15 @@ fn repaired(mut frame: Vec<u8>) -> Vec<u8> {
 /// reassemble them, and so one alone never arrives.
 fn corpus(way: &Way) -> Vec<(&'static str, Vec<u8>)> {
     let [syn, datagram, echo, arp]: [Vec<u8>; 4] = way.good().try_into().unwrap();
+    let [syn6, solicitation] = way.good6();
     let changed = |frame: &[u8], place: usize, value: u8| {
         let mut frame = frame.to_vec();
         frame[place] = value;
         frame
     };
     vec![
-        ("unknown_ethertype", way.ethernet(0x86dd)),
+        ("unknown_ethertype", way.ethernet(0x88cc)),
+        ("runt_frame", way.ethernet(0x86dd)),
         ("runt_frame", syn[..20].to_vec()),
         ("bad_ip_header", changed(&syn, 14, 0x65)),
         ("bad_ip_header", changed(&syn, 14, 0x44)),
@@ -154,6 +187,11 @@ fn corpus(way: &Way) -> Vec<(&'static str, Vec<u8>)> {
         ("bad_l4_header", changed(&datagram, HEADERS + 5, 7)),
         ("bad_l4_checksum", changed(&echo, HEADERS + 8, 77)),
         ("malformed_arp", changed(&arp, 18, 5)),
+        ("bad_ip_header", changed(&syn6, 14, 0x50)),
+        ("truncated_frame", syn6[..syn6.len() - 4].to_vec()),
+        ("bad_extension_header", changed(&syn6, 20, 0)),
+        ("bad_l4_checksum", changed(&solicitation, HEADERS6 + 2, 9)),
+        ("malformed_nd", changed(&solicitation, 21, 64)),
     ]
 }
 
@@ -175,7 +213,8 @@ fn malformed_frames_are_counted_and_harm_nothing() {
         );
     }
 
-    let good = way.good();
+    let mut good = way.good();
+    good.extend(way.good6());
     let mut random = Random(0x7469_6465);
     let before = number(&gateway.rows("workers")[0], "dropped");
     for _ in 0..MUTATIONS {

@@ -15,6 +15,7 @@ mod modes;
 mod offload;
 mod pmtu;
 mod quiet;
+mod refusals;
 mod reload;
 mod server_setup;
 mod tap;

@@ -9,6 +9,7 @@ use crate::config::read::address::is_link_local;
 use crate::config::read::network::{RawNeighbour, RawRoute};
 use crate::config::read::port::RawPort;
 use crate::config::read::service::{RawPool, RawService};
+use crate::config::read::vip::RawVip;
 use crate::config::report::{Fault, Report};
 use crate::config::types::AddressRange;
 
@@ -66,12 +67,25 @@ impl Addresses {
     }
 
     /// Enters the VIPs.
-    pub(crate) fn take_vips(&mut self, services: &[RawService], links: &Links, report: &mut Report) {
+    pub(crate) fn take_vips(
+        &mut self,
+        services: &[RawService],
+        vips: &[RawVip],
+        links: &Links,
+        report: &mut Report,
+    ) {
         for (index, service) in services.iter().enumerate() {
             for (item, listener) in service.listeners.iter() {
                 let path = || service.listeners.path(&format!("services[{index}].listen"), item);
                 refuse_reserved(listener.address, listener.place, path, links, report);
                 self.take(listener.address, Use::Vip, listener.place, path, report);
+            }
+        }
+        for (index, vip) in vips.iter().enumerate() {
+            let path = || format!("vips[{index}].address");
+            if let Some(address) = vip.address {
+                refuse_reserved(address.value, address.place, path, links, report);
+                self.take(address.value, Use::Vip, address.place, path, report);
             }
         }
     }
@@ -143,13 +157,6 @@ impl Addresses {
             let problem = format!("{address} is {} already, on line {}", present.words(), first.line);
             report.error(place, path(), Fault::new(problem, new.remedy()));
         }
-    }
-
-    /// Whether `address` is a VIP.
-    pub(crate) fn is_vip(&self, address: IpAddr) -> bool {
-        self.uses
-            .get(&address)
-            .is_some_and(|(present, _)| *present == Use::Vip)
     }
 
     /// Refuses a range of local addresses in which an address is something else.

@@ -49,19 +49,19 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
 
     let parents = port::check(&raw.ports, &port_names, report);
     let mut links = Links::new(&raw.ports);
-    let mut routes = network::routes(&raw.routes, &port_names, &mut links, report);
+    let (mut routes, unreachable) = network::routes(&raw.routes, &port_names, &mut links, report);
     let mut neighbours = network::neighbours(&raw.neighbours, &port_names, &links, report);
 
     let mut addresses = Addresses::default();
     addresses.take_own(&raw.ports, report);
-    addresses.take_vips(&raw.services, &links, report);
+    addresses.take_vips(&raw.services, &raw.vips, &links, report);
     addresses.take_remote(&raw.routes, &raw.neighbours, &raw.pools, &links, report);
     let mut local_addresses =
         local::local_addresses(&raw.local_addresses, &port_names, &addresses, &links, report);
 
     let servers = pool::pools(&raw.pools, &links, report);
     let services = service::services(&raw, &pool_names, &group_names, &servers, &links, report);
-    let vips = vip::vips(&raw, &addresses, report);
+    let vips = vip::vips(&raw.vips, report);
 
     let numbers = port::numbers(&raw.ports);
     let places = routes.iter_mut().map(|route| &mut route.port);
@@ -72,6 +72,7 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
     Config {
         file: file.to_owned(),
         routes,
+        unreachable,
         neighbours,
         local_addresses,
         services,

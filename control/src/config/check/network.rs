@@ -10,18 +10,26 @@ use crate::config::read::network::{RawNeighbour, RawRoute};
 use crate::config::report::{Fault, Report};
 use crate::config::types::{Neighbour, Prefix, Route};
 
-/// Routes: a gateway that is a neighbour, each destination once. Enters them into `links`.
+/// Routes: a gateway that is a neighbour, each destination once; and the destinations to which none leads. Enters the
+/// routes into `links`.
 pub(crate) fn routes(
     raw: &[RawRoute],
     ports: &Names<'_>,
     links: &mut Links,
     report: &mut Report,
-) -> Vec<Route> {
+) -> (Vec<Route>, Vec<Prefix>) {
     let mut seen: HashMap<Prefix, Place> = HashMap::new();
     let mut routes = Vec::new();
+    let mut unreachable = Vec::new();
     for (index, route) in raw.iter().enumerate() {
         let path = format!("routes[{index}]");
-        let checked = route_of(route, &path, ports, links, report);
+        let checked = if route.unreachable {
+            refuse_way(route, &path, report);
+            unreachable.extend(route.to.as_ref().map(|to| to.value));
+            None
+        } else {
+            route_of(route, &path, ports, links, report)
+        };
         if let Some(to) = &route.to {
             if let Some(first) = seen.get(&to.value) {
                 let problem = format!(
@@ -43,7 +51,7 @@ pub(crate) fn routes(
         routes.extend(checked);
     }
     // Only now: the gateway of one route is never behind another route.
-    if routes.len() < raw.len() {
+    if routes.len() + unreachable.len() < raw.len() {
         links.set_incomplete();
     }
     for route in &routes {
@@ -52,7 +60,18 @@ pub(crate) fn routes(
             .map_or(Reach::OnLink(route.port), |_| Reach::Routed(route.port));
         links.add_route(route.to, reach);
     }
-    routes
+    (routes, unreachable)
+}
+
+/// Where nothing leads there is neither a gateway nor a port.
+fn refuse_way(route: &RawRoute, path: &str, report: &mut Report) {
+    if route.via.is_some() || route.port.is_some() {
+        let fault = Fault::new(
+            "an unreachable destination has no way to it",
+            "remove `via` and `port`, or `unreachable`",
+        );
+        report.error(route.place, path, fault);
+    }
 }
 
 fn route_of(

@@ -16,6 +16,8 @@ pub(crate) struct RawRoute {
     pub(crate) to: Option<At<Prefix>>,
     pub(crate) via: Option<At<IpAddr>>,
     pub(crate) port: Option<At<String>>,
+    /// Whether it says that nothing leads there.
+    pub(crate) unreachable: bool,
     /// Whether a part of it could not be read.
     pub(crate) incomplete: bool,
     pub(crate) place: Place,
@@ -77,12 +79,18 @@ pub(crate) fn route(field: Field<'_>, report: &mut Report) -> RawRoute {
         .get("via")
         .and_then(|field| field.value("the gateway's address", report, address::neighbour));
     let port = reference(&fields, "port", report);
+    let unreachable = fields.get("unreachable");
+    let unreachable = unreachable.and_then(|field| field.value("`true` or `false`", report, value::flag));
     let unread = |key: &'static str, read: bool| fields.get(key).is_some() && !read;
     RawRoute {
-        incomplete: to.is_none() || unread("via", via.is_some()) || unread("port", port.is_some()),
+        incomplete: to.is_none()
+            || unread("via", via.is_some())
+            || unread("port", port.is_some())
+            || unread("unreachable", unreachable.is_some()),
         to,
         via,
         port,
+        unreachable: unreachable.is_some_and(|at| at.value),
         place: field.place(),
     }
 }

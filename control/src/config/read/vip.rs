@@ -1,4 +1,5 @@
-//! The section `vips`: what single VIPs do otherwise than `settings` says.
+//! The section `vips`: VIPs that are there without services too, and what single ones do otherwise than `settings`
+//! says.
 
 use std::net::IpAddr;
 
@@ -9,7 +10,7 @@ use super::address;
 use super::field::{Field, Fields};
 use super::typed::optional_word;
 use crate::config::Place;
-use crate::config::report::{Fault, Report};
+use crate::config::report::Report;
 use crate::config::schema;
 
 /// What a packet to a port without a service gets.
@@ -32,17 +33,9 @@ pub(crate) struct RawVip {
 /// An element of `vips`.
 pub(crate) fn vip(field: Field<'_>, report: &mut Report) -> RawVip {
     let fields = Fields::open(field, &schema::VIP, report);
-    let address = fields.required("address", "`address:` with the VIP of a service", report);
-    let written = ["no_service", "no_server"].map(|key| fields.get(key).is_some());
-    if written == [false; 2] && address.is_some() {
-        let fault = Fault::new(
-            "says nothing of this VIP",
-            "write `no_service` or `no_server`, or remove it",
-        );
-        field.warn(fault, report);
-    }
+    let address = fields.required("address", "`address:` with a VIP", report);
     RawVip {
-        address: address.and_then(|field| field.value("the VIP of a service", report, address::address)),
+        address: address.and_then(|field| field.value("a VIP", report, address::address)),
         policy: VipPolicy {
             no_service: optional_word(&fields, "no_service", &NO_SERVICE, report),
             no_server: optional_word(&fields, "no_server", &NO_SERVER, report),

@@ -33,6 +33,8 @@ pub struct Config {
     pub ports: Vec<Port>,
     /// Static routes, beside the connected prefixes of `ports`.
     pub routes: Vec<Route>,
+    /// Destinations that no route leads to, whatever wider prefix has one.
+    pub unreachable: Vec<Prefix>,
     /// Static neighbours.
     pub neighbours: Vec<Neighbour>,
     /// Named groups of local addresses for FULLNAT.

@@ -76,10 +76,10 @@ impl fmt::Display for Listener {
     }
 }
 
-/// What one VIP does otherwise than `settings` says.
+/// A VIP that is one whether a service listens there or not, and what it does otherwise than `settings` says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vip {
-    /// The VIP: a service listens there.
+    /// The address.
     pub address: IpAddr,
     /// What it does.
     pub policy: VipPolicy,

@@ -41,6 +41,21 @@ fn hop(port: PortId, address: &str) -> Option<NextHop> {
 }
 
 #[test]
+fn nothing_leads_to_what_is_unreachable_but_by_a_longer_prefix() {
+    let routes = [
+        route("0.0.0.0/0", "203.0.113.1"),
+        route("10.1.2.3/32", "10.0.0.252"),
+    ];
+    let unreachable = ["10.0.0.11/32", "10.1.0.0/16"].map(prefix);
+    let table = RouteTable::new(&connected(), &routes, &unreachable).unwrap();
+    assert_eq!(table.next_hop(ip("10.0.0.11")), None);
+    assert_eq!(table.next_hop(ip("10.0.0.12")), hop(LAN, "10.0.0.12"));
+    assert_eq!(table.next_hop(ip("10.1.2.4")), None);
+    assert_eq!(table.next_hop(ip("10.1.2.3")), hop(LAN, "10.0.0.252"));
+    assert_eq!(table.next_hop(ip("10.2.0.1")), hop(WAN, "203.0.113.1"));
+}
+
+#[test]
 fn the_longest_prefix_wins() {
     let routes = [
         route("0.0.0.0/0", "203.0.113.1"),
@@ -48,7 +63,7 @@ fn the_longest_prefix_wins() {
         route("10.1.0.0/16", "10.0.0.253"),
         route("10.1.2.3/32", "10.0.0.252"),
     ];
-    let table = RouteTable::new(&connected(), &routes).unwrap();
+    let table = RouteTable::new(&connected(), &routes, &[]).unwrap();
     assert_eq!(table.next_hop(ip("8.8.8.8")), hop(WAN, "203.0.113.1"));
     assert_eq!(table.next_hop(ip("10.0.0.7")), hop(LAN, "10.0.0.7"));
     assert_eq!(table.next_hop(ip("10.0.1.7")), hop(LAN, "10.0.0.254"));
@@ -63,7 +78,7 @@ fn the_longest_prefix_wins() {
 
 #[test]
 fn without_a_default_gateway_the_rest_has_no_route() {
-    let table = RouteTable::new(&connected(), &[]).unwrap();
+    let table = RouteTable::new(&connected(), &[], &[]).unwrap();
     assert_eq!(table.next_hop(ip("203.0.113.9")), hop(WAN, "203.0.113.9"));
     assert_eq!(table.next_hop(ip("203.0.114.9")), None);
     assert_eq!(RouteTable::default().next_hop(ip("203.0.113.1")), None);
@@ -71,7 +86,7 @@ fn without_a_default_gateway_the_rest_has_no_route() {
 
 #[test]
 fn broadcasts_and_martians_have_no_next_hop() {
-    let table = RouteTable::new(&connected(), &[route("0.0.0.0/0", "203.0.113.1")]).unwrap();
+    let table = RouteTable::new(&connected(), &[route("0.0.0.0/0", "203.0.113.1")], &[]).unwrap();
     for text in [
         "10.0.0.0",
         "10.0.0.255",
@@ -88,14 +103,14 @@ fn broadcasts_and_martians_have_no_next_hop() {
         port: WAN,
         prefix: prefix("192.0.2.0/31"),
     }];
-    let table = RouteTable::new(&link, &[]).unwrap();
+    let table = RouteTable::new(&link, &[], &[]).unwrap();
     assert_eq!(table.next_hop(ip("192.0.2.0")), hop(WAN, "192.0.2.0"));
     assert_eq!(table.next_hop(ip("192.0.2.1")), hop(WAN, "192.0.2.1"));
 }
 
 #[test]
 fn connected_goes_before_static() {
-    let table = RouteTable::new(&connected(), &[route("10.0.0.0/24", "203.0.113.1")]).unwrap();
+    let table = RouteTable::new(&connected(), &[route("10.0.0.0/24", "203.0.113.1")], &[]).unwrap();
     assert_eq!(table.next_hop(ip("10.0.0.7")), hop(LAN, "10.0.0.7"));
 }
 
@@ -112,7 +127,7 @@ fn everything_wrong_is_told_at_once() {
         route("2.0.0.0/8", "10.0.0.8"),
         route("3.0.0.0/8", "10.0.0.255"),
     ];
-    let errors = RouteTable::new(&ports, &routes).unwrap_err();
+    let errors = RouteTable::new(&ports, &routes, &[]).unwrap_err();
     assert_eq!(
         errors,
         [
@@ -142,7 +157,7 @@ fn equality_tells_whether_routes_changed() {
         route("0.0.0.0/0", "203.0.113.1"),
         route("172.16.0.0/12", "10.0.0.9"),
     );
-    let table = |routes: &[Route]| RouteTable::new(&connected(), routes).unwrap();
+    let table = |routes: &[Route]| RouteTable::new(&connected(), routes, &[]).unwrap();
     assert_eq!(table(&[a, b]), table(&[b, a]));
     assert_ne!(table(&[a, b]), table(&[a]));
     // A route that says what a wider one says changes nothing.
@@ -164,7 +179,7 @@ fn the_longest_ipv6_prefix_wins() {
         route("2001:db8::/32", "2001:db8:2::fe"),
         route("2001:db8:7::9/128", "2001:db8:2::fd"),
     ];
-    let table = RouteTable::new(&dual_stack(), &routes).unwrap();
+    let table = RouteTable::new(&dual_stack(), &routes, &[]).unwrap();
     assert_eq!(table.next_hop(ip("2606:4700::1")), hop(WAN, "2001:db8:1::1"));
     assert_eq!(table.next_hop(ip("2001:db8:2::7")), hop(LAN, "2001:db8:2::7"));
     assert_eq!(table.next_hop(ip("2001:db8:7::8")), hop(LAN, "2001:db8:2::fe"));
@@ -181,7 +196,7 @@ fn the_longest_ipv6_prefix_wins() {
 
 #[test]
 fn ipv6_martians_have_no_next_hop() {
-    let table = RouteTable::new(&dual_stack(), &[route("::/0", "2001:db8:1::1")]).unwrap();
+    let table = RouteTable::new(&dual_stack(), &[route("::/0", "2001:db8:1::1")], &[]).unwrap();
     for text in [
         "::",
         "::1",
@@ -204,7 +219,7 @@ fn link_local_addresses_are_on_every_link_and_never_routed() {
         prefix: prefix("fe80::/64"),
     }));
     let neighbour = ip("fe80::7");
-    let table = RouteTable::new(&ports, &[route("::/0", "2001:db8:1::1")]).unwrap();
+    let table = RouteTable::new(&ports, &[route("::/0", "2001:db8:1::1")], &[]).unwrap();
     assert_eq!(
         (table.next_hop(neighbour), table.on_link(neighbour)),
         (None, None)
@@ -227,11 +242,11 @@ fn a_link_local_gateway_needs_its_port() {
         port: Some(LAN),
         ..without
     };
-    let table = RouteTable::new(&dual_stack(), &[with]).unwrap();
+    let table = RouteTable::new(&dual_stack(), &[with], &[]).unwrap();
     assert_eq!(table.next_hop(ip("2606:4700::1")), hop(LAN, "fe80::1"));
     let (to, via) = (prefix("::/0"), ip("fe80::1"));
     assert_eq!(
-        RouteTable::new(&dual_stack(), &[without]),
+        RouteTable::new(&dual_stack(), &[without], &[]),
         Err(vec![RouteError::GatewayWithoutPort { to, via }])
     );
     // A port that is named has to be the right one.
@@ -241,7 +256,7 @@ fn a_link_local_gateway_needs_its_port() {
     };
     let via = wrong.via;
     assert_eq!(
-        RouteTable::new(&dual_stack(), &[wrong]),
+        RouteTable::new(&dual_stack(), &[wrong], &[]),
         Err(vec![RouteError::GatewayOffLink { to, via }])
     );
 }
@@ -253,7 +268,7 @@ fn a_route_stays_in_its_family_and_off_the_link() {
         route("9.0.0.0/8", "2001:db8:1::1"),
         route("fe80::/64", "2001:db8:1::1"),
     ];
-    let errors = RouteTable::new(&dual_stack(), &routes).unwrap_err();
+    let errors = RouteTable::new(&dual_stack(), &routes, &[]).unwrap_err();
     let [a, b, c] = routes;
     assert_eq!(
         errors,
@@ -366,7 +381,7 @@ proptest! {
                 routes.push(Route { to, via, port: None });
             }
         }
-        let table = RouteTable::new(&ports, &routes).unwrap();
+        let table = RouteTable::new(&ports, &routes, &[]).unwrap();
         for offset in -2i128..258 {
             let to = place.at(offset);
             prop_assert_eq!(table.next_hop(to), naive(&ports, &routes, to), "{}", to);
@@ -392,7 +407,7 @@ proptest! {
                 routes.push(Route { to, via, port: None });
             }
         }
-        let table = RouteTable::new(&ports, &routes).unwrap();
+        let table = RouteTable::new(&ports, &routes, &[]).unwrap();
         let edges = routes.iter().map(|r| r.to).chain(MARTIANS).flat_map(|p| [p.address(), p.last()]);
         let strangers = strangers.iter().flat_map(|bits| [address(*bits, false), address(*bits, true)]);
         for to in edges.chain(strangers) {

@@ -22,10 +22,13 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    /// The gateway of that plan, its gratuitous ARP already sent.
+    /// The gateway of that plan, all of its addresses already announced.
     pub(super) fn new(plan: Plan) -> Gateway {
         let mut gateway = Gateway::starting(plan);
-        gateway.pass(seconds(3));
+        gateway.pass_raw(seconds(3));
+        while !gateway.worker.announcer.done() {
+            gateway.turn_raw();
+        }
         gateway
     }
 
@@ -60,8 +63,12 @@ impl Gateway {
 
     /// One turn; what it sends.
     pub(super) fn turn(&mut self) -> Vec<Seen> {
-        let sent: Vec<_> = self
-            .turn_raw()
+        let frames = self.turn_raw();
+        self.read(frames)
+    }
+
+    fn read(&mut self, frames: Vec<(PortId, Vec<u8>)>) -> Vec<Seen> {
+        let sent: Vec<_> = frames
             .into_iter()
             .map(|(port, frame)| Seen::read_spoiled(port.0, &frame))
             .collect();
@@ -108,12 +115,18 @@ impl Gateway {
 
     /// Lets time pass, at most a second at a time; what is sent meanwhile.
     pub(super) fn pass(&mut self, ticks: u32) -> Vec<Seen> {
+        let frames = self.pass_raw(ticks);
+        self.read(frames)
+    }
+
+    /// As [`Gateway::pass`]; the frames as they are.
+    pub(super) fn pass_raw(&mut self, ticks: u32) -> Vec<(PortId, Vec<u8>)> {
         let end = self.now.after(ticks);
-        let mut sent = self.turn();
+        let mut sent = self.turn_raw();
         while self.now != end {
             self.now = self.now.after(end.since(self.now).min(TICKS_PER_SECOND));
             loop {
-                sent.extend(self.turn());
+                sent.extend(self.turn_raw());
                 if self.worker.next_timer().is_none_or(|due| !self.now.reached(due)) {
                     break;
                 }
@@ -124,10 +137,16 @@ impl Gateway {
 
     /// Publishes a changed plan, and takes back what is spent.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut Plan)) -> Vec<Seen> {
+        let frames = self.change_raw(change);
+        self.read(frames)
+    }
+
+    /// As [`Gateway::change`]; the frames as they are.
+    pub(super) fn change_raw(&mut self, change: impl FnOnce(&mut Plan)) -> Vec<(PortId, Vec<u8>)> {
         change(&mut self.plan);
         let snapshot = self.plan.snapshot();
         self.mailbox.orders.push(Order::Publish(snapshot)).unwrap();
-        let sent = self.turn();
+        let sent = self.turn_raw();
         assert_eq!(self.stats.epoch.get(), self.plan.epoch);
         while self.mailbox.spent.pop().is_some() {}
         sent
@@ -207,7 +226,7 @@ impl Gateway {
         self.mailbox.orders.push(order).unwrap();
         let mut all = Vec::new();
         while !listing.is_complete() {
-            self.turn();
+            self.turn_raw();
             all.extend(std::iter::from_fn(|| listing.entries.pop()));
         }
         while self.mailbox.spent.pop().is_some() {}

@@ -1,5 +1,5 @@
 //! A small network for tests, and the snapshots that describe it: clients behind a router on `wan`, servers and
-//! local addresses on `lan`.
+//! local addresses on `lan`. IPv4 alone, unless [`Plan::dual`] adds IPv6.
 
 use dataplane::flow::Mode;
 use dataplane::local::{LipPool, PortRange};
@@ -7,11 +7,13 @@ use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, V
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour, Tunnel,
+    Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour,
+    Tunnel, VipPolicy,
 };
 use dataplane::worker::Sizes;
 use dataplane::worker::shard::ShardMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use hashbrown::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 pub(crate) const WAN: PortId = PortId(0);
@@ -46,6 +48,64 @@ pub(crate) fn server_mac(number: u32) -> MacAddr {
     MacAddr([2, 0, 10, 0, 0, 10 + number as u8])
 }
 
+/// One of the two address families: the same network in each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(crate) const BOTH: [Family; 2] = [Family::V4, Family::V6];
+
+    fn address(self, v4: Ipv4Addr, v6: (u16, u16)) -> IpAddr {
+        match self {
+            Family::V4 => v4.into(),
+            Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, v6.0, 0, 0, 0, 0, v6.1).into(),
+        }
+    }
+
+    /// Client `number`, behind the router.
+    pub(crate) fn client(self, number: u8, port: u16) -> SocketAddr {
+        let address = self.address(*client(number, 0).ip(), (0xc, number.into()));
+        SocketAddr::new(address, port)
+    }
+
+    pub(crate) fn vip(self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.address(VIP, (1, 0x100)), port)
+    }
+
+    pub(crate) fn vip2(self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.address(VIP2, (1, 0x101)), port)
+    }
+
+    pub(crate) fn server(self, number: u32, port: u16) -> SocketAddr {
+        SocketAddr::new(self.address(server_ip(number), (2, 10 + number as u16)), port)
+    }
+
+    pub(crate) fn router(self) -> IpAddr {
+        self.address(ROUTER, (1, 1))
+    }
+
+    /// The gateway's own address on a port.
+    pub(crate) fn own(self, port: PortId) -> IpAddr {
+        match port {
+            WAN => self.address(WAN_IP, (1, 2)),
+            _ => self.address(LAN_IP, (2, 1)),
+        }
+    }
+
+    /// Server `number`, at that port. Its slot is that number, 20 more for IPv6.
+    pub(crate) fn real(self, number: u32, mode: Mode, port: u16) -> Server {
+        Server {
+            slot: number + if self == Family::V6 { 20 } else { 0 },
+            address: self.server(number, 0).ip(),
+            port,
+            ..server(number, mode)
+        }
+    }
+}
+
 /// Server `number`, at the slot of that number, with its FULLNAT port.
 pub(crate) fn server(number: u32, mode: Mode) -> Server {
     Server {
@@ -73,6 +133,7 @@ pub(crate) struct Plan {
     pub(crate) neighbours: Arc<[StaticNeighbour]>,
     pub(crate) routes: Arc<RouteTable>,
     pub(crate) addresses: Arc<AddressTable>,
+    pub(crate) vips: HashMap<IpAddr, VipPolicy>,
     pub(crate) epoch: u64,
 }
 
@@ -105,10 +166,43 @@ impl Plan {
             neighbours: Arc::new([]),
             routes: Arc::new(RouteTable::default()),
             addresses: Arc::new(AddressTable::default()),
+            vips: HashMap::new(),
             epoch: 0,
         };
         plan.route_by(ROUTER);
         plan.know_neighbours();
+        plan
+    }
+
+    /// As [`Plan::empty`], in both families.
+    pub(crate) fn dual() -> Plan {
+        let mut plan = Plan::empty();
+        let mut ports = plan.ports.to_vec();
+        for (settings, port) in ports.iter_mut().zip([WAN, LAN]) {
+            settings.addresses.push((Family::V6.own(port), 64));
+        }
+        plan.ports = ports.into();
+        plan.route_both();
+        plan.know_neighbours();
+        let known = |port, address, mac| StaticNeighbour { port, address, mac };
+        plan.neighbours = (1..=8)
+            .map(|number| known(LAN, Family::V6.server(number, 0).ip(), server_mac(number)))
+            .chain([known(WAN, Family::V6.router(), ROUTER_MAC)])
+            .chain(plan.neighbours.iter().copied())
+            .collect();
+        plan
+    }
+
+    /// In both families, one service at the VIP's port 80 of that protocol, over that many servers of that mode at
+    /// that port.
+    pub(crate) fn dual_web(mode: Mode, protocol: Protocol, servers: u32, port: u16) -> Plan {
+        let mut plan = Plan::dual();
+        for family in Family::BOTH {
+            let servers = (1..=servers)
+                .map(|number| family.real(number, mode, port))
+                .collect();
+            plan.add(family.vip(80), protocol, servers);
+        }
         plan
     }
 
@@ -129,12 +223,18 @@ impl Plan {
     }
 
     /// Adds a service at the next slot; returns that.
-    pub(crate) fn add(&mut self, at: SocketAddrV4, protocol: Protocol, servers: Vec<Server>) -> usize {
+    pub(crate) fn add(
+        &mut self,
+        at: impl Into<SocketAddr>,
+        protocol: Protocol,
+        servers: Vec<Server>,
+    ) -> usize {
+        let at = at.into();
         let slot = self.services.len();
         self.services.push(Some(Arc::new(Service {
             slot: slot as u32,
             key: ServiceKey {
-                address: IpAddr::V4(*at.ip()),
+                address: at.ip(),
                 port: at.port(),
                 protocol,
             },
@@ -175,10 +275,21 @@ impl Plan {
             via: via.into(),
             port: None,
         }];
-        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes).unwrap());
+        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes, &[]).unwrap());
     }
 
-    /// The router and the servers are static neighbours.
+    /// The default routes of both families.
+    pub(crate) fn route_both(&mut self) {
+        let routes =
+            [(Prefix::DEFAULT, Family::V4), (Prefix::DEFAULT6, Family::V6)].map(|(to, family)| Route {
+                to,
+                via: family.router(),
+                port: None,
+            });
+        self.routes = Arc::new(RouteTable::new(&self.connected(), &routes, &[]).unwrap());
+    }
+
+    /// The router and the IPv4 servers are static neighbours.
     pub(crate) fn know_neighbours(&mut self) {
         let known = |port, address: Ipv4Addr, mac| StaticNeighbour {
             port,
@@ -203,13 +314,26 @@ impl Plan {
         self.ports = ports.into();
     }
 
+    /// The ports' addresses with the length of each one's prefix.
+    fn own(&self) -> impl Iterator<Item = (PortId, IpAddr, u8)> {
+        let of = |(port, settings): (u8, &PortSettings)| {
+            let port = PortId(port);
+            settings
+                .addresses
+                .iter()
+                .map(move |&(own, length)| (port, own, length))
+                .collect::<Vec<_>>()
+        };
+        (0..).zip(self.ports.iter()).flat_map(of)
+    }
+
     fn connected(&self) -> Vec<Connected> {
-        [(WAN, WAN_IP), (LAN, LAN_IP)]
-            .map(|(port, own)| Connected {
+        self.own()
+            .map(|(port, own, length)| Connected {
                 port,
-                prefix: Prefix::around(own.into(), 24),
+                prefix: Prefix::around(own, length),
             })
-            .to_vec()
+            .collect()
     }
 
     /// The next snapshot; what has not changed is shared with the one before.
@@ -226,7 +350,7 @@ impl Plan {
             .flat_map(|service| &service.local_pools);
         let locals = pools.chain([&self.locals]).flat_map(|pool| &pool.addresses);
         let locals: Vec<_> = locals.map(|&local| (LAN, local.into())).collect();
-        let own = [(WAN, WAN_IP.into()), (LAN, LAN_IP.into())];
+        let own: Vec<_> = self.own().map(|(port, own, _)| (port, own)).collect();
         let vips: Vec<_> = vips.collect();
         let addresses = AddressTable::new(&own, &vips, &locals, &self.connected()).unwrap();
         if *self.addresses != addresses {
@@ -238,7 +362,7 @@ impl Plan {
             routes: Arc::clone(&self.routes),
             neighbours: Arc::clone(&self.neighbours),
             ports: Arc::clone(&self.ports),
-            vips: Arc::default(),
+            vips: Arc::new(self.vips.clone()),
         };
         Arc::new(Snapshot::new(
             self.epoch,

@@ -107,3 +107,22 @@ fn a_vip_that_is_no_longer_ours_is_not_served() {
     );
     assert_eq!(gateway.connections().len(), 1, "its entries stay, as in LVS");
 }
+
+/// LVS takes its hands off when the last service goes: what a server still says passes by as from a stranger.
+#[test]
+fn connections_wait_while_there_is_no_service_at_all() {
+    let mut plan = Plan::web(Mode::Nat, 1);
+    plan.settings.transit = true;
+    let mut gateway = Gateway::new(plan);
+    let from = client(1, 40000);
+    gateway.establish(from, WEB);
+    let service = gateway.plan.services[0].clone();
+    gateway.change(|plan| plan.services[0] = None);
+    let server = end(server_ip(1).octets(), WEB.port());
+    let passed = gateway.answer(&Sent::tcp(server, from, ACK));
+    assert_eq!((passed.from, passed.to), (server, from), "untranslated");
+    assert_eq!(gateway.connections().len(), 1);
+    gateway.change(|plan| plan.services[0] = service);
+    assert_eq!(gateway.forward(&Sent::tcp(from, WEB, ACK)).to, server);
+    assert_eq!(gateway.stats.opened.get(), 1);
+}

@@ -1,13 +1,13 @@
 //! DR: servers have the VIP on `lo`, as `tidegate server-setup` puts it there, and answer by their own way.
 
-use super::{DR, OLD_SERVERS, Sites, yaml};
+use super::{DR, OLD_SERVERS, Sites, client_itself, yaml};
 use crate::lab::Capture;
 
 fn dr_serves(service: &str, vip: &str) {
     let sites = Sites::start(&yaml());
     sites.set_up(service, false);
     let direct = Capture::start(&sites.lab, &sites.lab.client(), "direct1");
-    let captured = sites.serve(vip, OLD_SERVERS);
+    let captured = sites.serve(vip, client_itself(vip), OLD_SERVERS);
     for seen in &captured {
         seen.assert_good_checksums("tcp");
     }

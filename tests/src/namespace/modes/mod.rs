@@ -1,7 +1,8 @@
-//! Real pages of real web servers through NAT, DR and TUN, in both families: a large download and thousands of short
+//! Real pages of real web servers through each mode, in both families: a large download and thousands of short
 //! requests, of which none fails.
 
 mod dr;
+mod fullnat;
 mod nat;
 mod tun;
 mod tunnels;
@@ -21,10 +22,16 @@ const DOWNLOAD: usize = 100_000_000;
 /// two minutes, and a client that takes its port again meanwhile gets the server that it had, as in LVS.
 const OLD_SERVERS: usize = 1;
 
+/// The client itself, as servers see it.
+fn client_itself(vip: &str) -> &'static str {
+    if vip.contains(':') { CLIENT6 } else { CLIENT }
+}
+
 /// A VIP of each family, by mode.
 const NAT: [&str; 2] = ["203.0.113.110", "2001:db8:1::110"];
 const DR: [&str; 2] = ["203.0.113.111", "2001:db8:1::111"];
 const TUN: [&str; 2] = ["203.0.113.112", "2001:db8:1::112"];
+const FULLNAT: &str = "203.0.113.113";
 
 /// How many short requests: what the tests of record make, or a developer's own patience.
 fn short_requests() -> u32 {
@@ -52,9 +59,11 @@ routes:
   - { to: "::/0", via: "2001:db8:1::1" }
 "#;
 
-/// A service of each mode and family, each with both servers in turn. NAT changes the port to 8080.
+/// A service of each mode and family, each with both servers in turn. NAT and FULLNAT change the port to 8080.
 fn yaml() -> String {
-    let mut yaml = NETWORK.to_owned() + "pools:\n";
+    let mut yaml = NETWORK.to_owned()
+        + "local_addresses: [{ name: dip, port: lan, addresses: 10.0.0.200 }]\n\
+           pools:\n";
     for (family, prefix) in [("", "10.0.0.1"), ("6", "fd00::1")] {
         for (pool, port) in [("web", ", port: 8080"), ("own-port", "")] {
             yaml += &format!(
@@ -62,7 +71,11 @@ fn yaml() -> String {
             );
         }
     }
-    yaml += "services:\n";
+    yaml += &format!(
+        "services:\n\
+         \x20 - {{ name: fullnat, listen: \"{FULLNAT}:80/tcp\", pool: web, mode: fullnat, scheduler: rr, \
+         local_addresses: dip }}\n"
+    );
     for (mode, vips, pool) in [
         ("nat", NAT, "web"),
         ("dr", DR, "own-port"),
@@ -118,17 +131,15 @@ impl Sites {
     }
 
     /// The whole promise for a service: the download arrives whole, every short request is answered, by each server
-    /// half of them but for `unfair` of ten, and servers see the client itself. What passes the client's and the
+    /// half of them but for `unfair` of ten, and servers see `client`. What passes the client's and the
     /// servers' links on the gateway's side is captured meanwhile.
-    fn serve(&self, vip: &str, unfair: usize) -> [Captured; 3] {
-        let client = self.lab.client();
-        download(&self.lab, &client, vip);
+    fn serve(&self, vip: &str, client: &str, unfair: usize) -> [Captured; 3] {
+        download(&self.lab, &self.lab.client(), vip);
         let captures = self.capture();
         let count = short_requests() as usize;
         let before = self.requests();
-        let answers = curl(&client, &authority(vip), short_requests());
+        let answers = curl(&self.lab.client(), &authority(vip), short_requests());
         assert_eq!(answers.len(), count);
-        let me = if vip.contains(':') { CLIENT6 } else { CLIENT };
         for ((number, server), before) in (1..).zip(&self.servers).zip(before) {
             let page = format!("server {number}");
             let answered = answers.iter().filter(|answer| **answer == page).count();
@@ -142,7 +153,7 @@ impl Sites {
             });
             assert_eq!(requests.len(), before + answered);
             for request in &requests[before..] {
-                assert_eq!((&*request.client, request.status), (me, 200), "{request:?}");
+                assert_eq!((&*request.client, request.status), (client, 200), "{request:?}");
             }
         }
         captures.map(Capture::end)

@@ -1,12 +1,12 @@
 //! NAT: servers see the client, know nothing of the VIP, and answer through the gateway, their default route.
 
-use super::{NAT, Sites, yaml};
+use super::{NAT, Sites, client_itself, yaml};
 use crate::lab::number;
 
 fn nat_serves(service: &str, vip: &str) {
     let sites = Sites::start(&yaml());
     sites.set_up(service, false);
-    let captured = sites.serve(vip, 0);
+    let captured = sites.serve(vip, client_itself(vip), 0);
     for seen in &captured {
         seen.assert_good_checksums("tcp");
     }

@@ -1,6 +1,6 @@
 //! TUN: servers take packets out of IPIP, and answer by their own way.
 
-use super::{OLD_SERVERS, Sites, TUN, yaml};
+use super::{OLD_SERVERS, Sites, TUN, client_itself, yaml};
 use crate::lab::Capture;
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ fn tun_serves(service: &str, vip: &str, outer: &str) {
     let sites = Sites::start(&yaml());
     let ends = [1, 2].map(|number| sites.lab.tunnel_end(number, &[vip]));
     let direct = Capture::start(&sites.lab, &sites.lab.client(), "direct1");
-    let captured = sites.serve(vip, OLD_SERVERS);
+    let captured = sites.serve(vip, client_itself(vip), OLD_SERVERS);
     for seen in &captured {
         seen.assert_good_checksums("tcp");
     }
