@@ -197,12 +197,24 @@ fn sch_11_an_unknown_scheduler_lists_those_that_exist() {
     };
     let error = parse(TWO, &service("loadbalance")).expect_err("is unknown");
     assert!(
-        error.ends_with("unknown scheduler `loadbalance`; available: `rr`, `wrr`"),
+        error.contains("unknown scheduler `loadbalance`; available: `rr`, `wrr`, `lc`, `wlc`,"),
         "{error}"
     );
     assert_eq!(
         parse(TWO, &service("rr")).expect("is right").services[0].scheduler,
         SchedulerKind::Rr
+    );
+    let hashed = parse(TWO, &service("sh, scheduler_flags: [sh-port, flag-1]")).expect("is right");
+    let flags: Vec<_> = hashed.services[0]
+        .scheduler_flags
+        .names(SchedulerKind::Sh)
+        .collect();
+    assert_eq!(flags, ["sh-fallback", "sh-port"]);
+    let silent = "services: [{ name: a, listen: 10.0.0.100:80/tcp, pool: web, mode: dr }]";
+    let by_default = &parse(TWO, silent).expect("is right").services[0];
+    assert_eq!(
+        (by_default.scheduler.name(), by_default.scheduler_flags.bits()),
+        ("wlc", 0)
     );
 }
 

@@ -4,7 +4,7 @@ use super::{Model, ModelError, ServiceSpec, position};
 use crate::ipvsadm::{self, Command, Endpoint, Forwarding, Refusal, ServiceId};
 use dataplane::flow::Mode;
 use dataplane::local::LipPool;
-use dataplane::scheduler::SchedulerKind;
+use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 use dataplane::service::{Protocol, Server, ServiceKey, Tunnel, TunnelChecksum, TunnelKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -132,12 +132,7 @@ impl Model {
             return Err(CommandError::Unsupported("persistence (-p)"));
         }
         let key = key_of(&service.id)?;
-        let scheduler = SchedulerKind::from_name(&service.scheduler);
-        let scheduler = match (scheduler, ipvsadm::is_scheduler(&service.scheduler)) {
-            (Some(scheduler), _) => scheduler,
-            (None, true) => return Err(CommandError::Unsupported("this scheduler (there are rr and wrr)")),
-            (None, false) => return Err(Refusal::NoSuchScheduler.into()),
-        };
+        let scheduler = SchedulerKind::from_name(&service.scheduler).ok_or(Refusal::NoSuchScheduler)?;
         let local_pools = match &service.local_addresses {
             Some(name) => vec![self.group(name)?],
             None => Vec::new(),
@@ -147,6 +142,7 @@ impl Model {
         Ok(ServiceSpec {
             key,
             scheduler,
+            scheduler_flags: SchedulerFlags::from_bits(service.flags.0),
             one_packet: service.one_packet,
             translate_replies: present.is_some_and(|service| service.translate_replies),
             hairpin_snat: present.is_some_and(|service| service.hairpin_snat),
@@ -194,6 +190,7 @@ impl Model {
             address,
             port: server.endpoint.port,
             weight: server.weight,
+            table_weight: server.weight,
             mode,
             tunnel,
             upper_threshold: server.upper_threshold,

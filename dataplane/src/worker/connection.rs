@@ -1,11 +1,11 @@
 //! The life of a connection on its worker: opened, seen, ended. Table, timer, counts, thresholds and local ports
 //! change together here and nowhere else.
 
-use super::{Io, ServerState, Worker};
+use super::{Io, ServerState, Worker, WorkerStats};
 use crate::flow::{Addresses6, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
 use crate::local::Pair;
 use crate::packet::{Headers, ipv4, sctp};
-use crate::scheduler::Loads;
+use crate::scheduler::{Load, Loads};
 use crate::service::Server;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -111,7 +111,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 stats.active.down();
                 stats.inactive.up();
             }
+            let server = record.server;
+            self.tell_load(server);
         }
+        let record = self.table.get_mut(id);
         let protocol = record.protocol;
         if record.mode() == Mode::Fullnat && closing != record.flags.has(Flags::CLOSING_LISTED) {
             record.flags.set(Flags::CLOSING_LISTED, closing);
@@ -133,6 +136,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sets or clears a server's overload mark after its number of connections has changed. LVS sets it at the
     /// upper threshold, and clears it below the lower one or, without that, below three quarters of the upper.
     pub(super) fn weigh(&mut self, slot: u32) {
+        self.judge(slot);
+        self.tell_load(slot);
+    }
+
+    fn judge(&mut self, slot: u32) {
         let state = &mut self.servers[slot as usize];
         if state.upper == 0 {
             return;
@@ -145,6 +153,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             state.overloaded &= connections >= u64::from(state.lower);
         } else {
             state.overloaded &= connections * 4 >= upper * 3;
+        }
+    }
+
+    /// Tells the scheduler that a server's connections or its overload mark may have changed.
+    fn tell_load(&mut self, slot: u32) {
+        let state = &self.servers[slot as usize];
+        if let Some(Some(service)) = self.services.get_mut(state.service as usize) {
+            let load = load_of(&self.stats, slot);
+            service
+                .scheduler
+                .load_changed(state.position, slot, load, state.overloaded);
         }
     }
 }
@@ -167,11 +186,26 @@ pub(super) fn pair_of(record: &Record) -> Pair {
     }
 }
 
+fn load_of(stats: &WorkerStats, slot: u32) -> Load {
+    let stats = &stats.servers[slot as usize];
+    Load {
+        active: stats.active.get(),
+        inactive: stats.inactive.get(),
+    }
+}
+
 /// The worker's view of its servers, as schedulers ask for it.
-pub(super) struct ServerLoads<'a>(pub(super) &'a [ServerState]);
+pub(super) struct ServerLoads<'a> {
+    pub(super) servers: &'a [ServerState],
+    pub(super) stats: &'a WorkerStats,
+}
 
 impl Loads for ServerLoads<'_> {
     fn overloaded(&self, server: &Server) -> bool {
-        self.0[server.slot as usize].overloaded
+        self.servers[server.slot as usize].overloaded
+    }
+
+    fn load(&self, server: &Server) -> Load {
+        load_of(self.stats, server.slot)
     }
 }

@@ -184,7 +184,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             ends.destination_port,
         );
         let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
-        let server = self.pick_in(service).ok_or(DropReason::NoServer)?;
+        let server = self.pick_in(service, ends).ok_or(DropReason::NoServer)?;
         if server.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.
             return Err(DropReason::NoConnection.into());

@@ -104,6 +104,9 @@ struct ServerState {
     /// Its thresholds.
     upper: u32,
     lower: u32,
+    /// The service whose server it is or was last, and where it stood in the list.
+    service: u32,
+    position: u32,
 }
 
 impl Default for ServerState {
@@ -119,6 +122,8 @@ impl Default for ServerState {
             overloaded: false,
             upper: 0,
             lower: 0,
+            service: u32::MAX,
+            position: 0,
         }
     }
 }
@@ -157,6 +162,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     turns: u64,
     /// For what the gateway answers.
     replies: RateLimit,
+    /// Where the random numbers of schedulers stand.
+    draws: u64,
     /// For ICMP errors of others that it passes on.
     passed_errors: RateLimit,
     events: housekeeping::EventGate,
@@ -224,6 +231,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             now: Tick(0),
             turns: 0,
             replies: RateLimit::default(),
+            draws: sizes.seed ^ u64::from(number) << 56,
             passed_errors: RateLimit::default(),
             events: housekeeping::EventGate::default(),
             announcer: housekeeping::announcer(),

@@ -101,6 +101,7 @@ impl Checker<'_> {
             mode: raw.mode?,
             tunnel: raw.tunnel.map(|at| at.value).unwrap_or_default(),
             scheduler: raw.scheduler,
+            scheduler_flags: raw.scheduler_flags,
             local_addresses: groups,
             one_packet: is_set(raw.one_packet),
             translate_replies: is_set(raw.translate_replies),

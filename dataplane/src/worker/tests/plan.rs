@@ -5,7 +5,7 @@ use dataplane::flow::Mode;
 use dataplane::local::{LipPool, PortRange};
 use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, Vip, VipArp};
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::scheduler::SchedulerKind;
+use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
     Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour,
     Tunnel, VipPolicy,
@@ -113,6 +113,7 @@ pub(crate) fn server(number: u32, mode: Mode) -> Server {
         address: server_ip(number).into(),
         port: if mode == Mode::Fullnat { SERVER_PORT } else { 80 },
         weight: 1,
+        table_weight: 1,
         mode,
         tunnel: Tunnel::default(),
         upper_threshold: 0,
@@ -238,6 +239,8 @@ impl Plan {
                 protocol,
             },
             scheduler: SchedulerKind::Rr,
+            scheduler_flags: SchedulerFlags::NONE,
+            tables: SchedulerTables::default(),
             one_packet: false,
             translate_replies: false,
             hairpin_snat: false,
@@ -251,7 +254,7 @@ impl Plan {
 
     /// Changes the service in a slot, as an edit of its servers.
     pub(crate) fn edit<T>(&mut self, slot: usize, change: impl FnOnce(&mut Service) -> T) {
-        let service = Arc::make_mut(self.services[slot].as_mut().unwrap());
+        let service = Service::edit(self.services[slot].as_mut().unwrap());
         service.revision += 1;
         let _ = change(service);
     }
