@@ -6,6 +6,7 @@ use super::rate::RateLimit;
 use super::transmit::Link;
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
+use crate::local::Rotation;
 use crate::neighbour::{self, AddressClass, Announcer, NeighbourId};
 use crate::packet::{PortId, PortRules};
 use crate::scheduler::{Scheduler, SchedulerState};
@@ -343,7 +344,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 let scheduler = SchedulerState::new(now.scheduler, &now.servers);
                 *state = Some(ServiceState {
                     scheduler,
-                    local_cursor: 0,
+                    local_rotation: Rotation::default(),
                 });
             }
         }

@@ -13,6 +13,7 @@ pub(crate) mod frames;
 mod gateway;
 mod identity;
 mod locals;
+mod locals_both;
 mod modes;
 mod nasty;
 mod packets;
