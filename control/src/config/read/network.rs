@@ -80,8 +80,7 @@ pub(crate) fn route(field: Field<'_>, report: &mut Report) -> RawRoute {
         .and_then(|field| field.value("the gateway's address", report, address::neighbour));
     let port = reference(&fields, "port", report);
     let unreachable = fields.get("unreachable");
-    let unreachable =
-        unreachable.and_then(|field| field.value("`true` or `false`", report, value::flag));
+    let unreachable = unreachable.and_then(|field| field.value("`true` or `false`", report, value::flag));
     let unread = |key: &'static str, read: bool| fields.get(key).is_some() && !read;
     RawRoute {
         incomplete: to.is_none()
@@ -122,7 +121,7 @@ pub(crate) fn local_addresses(field: Field<'_>, report: &mut Report) -> RawLocal
     let port = reference(&fields, "port", report);
     let each = |field: Field<'_>, report: &mut Report| {
         let place = field.place();
-        let expected = "an IPv4 address, a range such as 10.0.0.200-203, or a prefix";
+        let expected = "an IP address, a range such as 10.0.0.200-203, or a prefix";
         Some(
             field
                 .value(expected, report, |text| address::address_range(text, place))?
