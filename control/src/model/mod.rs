@@ -153,11 +153,8 @@ impl Model {
         let groups = self.locals.iter();
         let locals: Vec<_> = groups
             .flat_map(|group| {
-                group
-                    .pool
-                    .addresses
-                    .iter()
-                    .map(move |&address| (group.port, address.into()))
+                let addresses = group.pool.addresses().iter();
+                addresses.map(move |&address| (group.port, address))
             })
             .collect();
         let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;

@@ -42,7 +42,7 @@ pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Mode, Wheel};
 use crate::fragment::Reassembly;
-use crate::local::{LocalPorts, LocalPortsConfig};
+use crate::local::{LocalPorts, LocalPortsConfig, Rotation};
 use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
@@ -79,7 +79,7 @@ pub struct Sizes {
 struct ServiceState {
     scheduler: SchedulerState,
     /// Where the rotation over local addresses stands.
-    local_cursor: u32,
+    local_rotation: Rotation,
 }
 
 /// What a worker knows of a server beyond the snapshot.
