@@ -1,6 +1,7 @@
 //! Locality-based least connections: a destination keeps its server until that is quiesced, gone, or has more active
 //! connections than its weight while another has less than half of its own. Then, and for a new destination, the
-//! server is chosen as by [`super::wlc`].
+//! server is chosen as by [`super::wlc`]. As in LVS a threshold keeps new destinations away from a server, and not
+//! the ones that it has.
 
 use super::destinations::Member;
 use super::tables::WorkerMemory;
@@ -19,7 +20,7 @@ pub(super) fn pick(
     let known = destinations.find(arrival.destination, arrival.now);
     let known = known.and_then(|entry| entry.members.first_mut()?.find(&service.servers));
     if let Some(position) = known
-        && loads.usable(&service.servers[position])
+        && service.servers[position].weight > 0
         && !is_crowded(service, loads, position)
     {
         return Some(position);
@@ -73,7 +74,8 @@ mod tests {
         rig.edit(|servers| servers[0].weight = 9);
         assert_eq!(rig.open_for(&to(1)), Some(2), "it has another one now");
         rig.overload(2, true);
-        assert_eq!(rig.open_for(&to(1)), Some(3));
+        assert_eq!(rig.open_for(&to(1)), Some(2), "a threshold takes nothing away");
+        assert_eq!(rig.open_for(&to(2)), Some(3), "but gives nothing new");
         rig.edit(|servers| servers.clear());
         assert_eq!(rig.open_for(&to(1)), None);
     }
