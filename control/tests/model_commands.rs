@@ -227,6 +227,7 @@ pools: [{ name: web, servers: [{ address: 10.0.0.11 }] }]
 services:
   - { name: web, listen: 10.0.0.100:80/tcp, pool: web, mode: nat, local_addresses: dip, hairpin_snat: true,
       mss_clamp: 1400 }
+  - { name: told, listen: 10.0.0.100:81/tcp, pool: web, mode: fullnat, local_addresses: dip, client_address: toa }
 ";
     let mut model = model();
     model.apply_file(&config::parse("t", text).unwrap()).unwrap();
@@ -234,4 +235,8 @@ services:
     let service = &model.services().next().unwrap().service;
     assert_eq!((service.hairpin_snat, service.mss_clamp), (true, 1400));
     assert_eq!(service.scheduler.name(), "rr");
+    run(&mut model, "-E -t 10.0.0.100:81 -s rr --local-addresses dip").unwrap();
+    let told = model.services().find(|entry| entry.name == "told").unwrap();
+    assert_eq!(told.service.client_address.name(), "toa");
+    assert_eq!(told.service.scheduler.name(), "rr");
 }

@@ -150,6 +150,7 @@ impl Model {
             translate_replies: present.is_some_and(|service| service.translate_replies),
             hairpin_snat: present.is_some_and(|service| service.hairpin_snat),
             mss_clamp: present.map_or(0, |service| service.mss_clamp),
+            client_address: present.map(|service| service.client_address).unwrap_or_default(),
             local_pools,
         })
     }

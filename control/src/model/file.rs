@@ -174,6 +174,7 @@ impl Model {
                 translate_replies: service.translate_replies,
                 hairpin_snat: service.hairpin_snat,
                 mss_clamp: service.mss_clamp,
+                client_address: service.client_address,
                 local_pools,
             };
             if let Some(entry) = self.services.get_mut(&key) {

@@ -46,6 +46,14 @@ pub fn total_len(packet: &[u8]) -> usize {
     usize::from(wire::get_u16(packet, TOTAL_LEN))
 }
 
+/// Sets the packet's length in bytes, header included; the header checksum follows.
+#[inline]
+pub fn set_total_len(packet: &mut [u8], len: u16) {
+    let old = wire::get_u16(packet, TOTAL_LEN);
+    wire::put_u16(packet, TOTAL_LEN, len);
+    apply(packet, Delta::NONE.word(old, len));
+}
+
 /// The type of service: DSCP and ECN.
 #[inline]
 #[must_use]

@@ -6,7 +6,7 @@ use super::ends::addresses6;
 use super::schedule::{Refusal, Reply, Scheduled};
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, FlowIndex, Hit, Mode, TcpState};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
 use crate::neighbour::NeighbourId;
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 
@@ -93,7 +93,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let neighbour = self.neighbour_of(hit)?;
         let limit = self.limit(hit, neighbour, packet, headers, port)?;
         if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
-            self.clamp_mss(hit, packet.bytes_mut(), headers);
+            self.adjust_syn(hit, packet.bytes_mut(), headers);
+        }
+        let longer;
+        let mut headers = headers;
+        if self.table.get(hit.id).flags.has(Flags::SERVER_ISN) {
+            longer = self.show_client(hit, neighbour, limit, packet, headers);
+            headers = longer.as_ref().unwrap_or(headers);
         }
         self.rewrite(packet, headers, hit)?;
         Ok(Way {

@@ -10,6 +10,7 @@
 
 mod answer;
 mod burst;
+mod client_address;
 mod connection;
 mod discovery;
 mod ends;

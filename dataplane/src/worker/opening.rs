@@ -8,7 +8,7 @@ use crate::flow::addresses::pair;
 use crate::flow::{Addresses6, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
 use crate::local::{self, LipPool, TakeError, Taken};
 use crate::packet::{FlowKey, Headers, ipv4, tcp};
-use crate::service::{Server, Service};
+use crate::service::{ClientAddress, Server, Service};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -47,6 +47,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     if let Some(last) = last_sequence {
                         succeed(&mut record, last);
                     }
+                    record.flags.set(Flags::TOA, self.shows_clients(service));
                 }
                 taken = Some(given);
             }
@@ -98,6 +99,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(Mode::Nat)
     }
 
+    /// Whether a service's FULLNAT servers learn the client's address by TOA.
+    fn shows_clients(&self, service: u32) -> bool {
+        let service = self.snapshot.service(service);
+        service.is_some_and(|service| service.client_address == ClientAddress::Toa)
+    }
+
     /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another
     /// connection of the same endpoint, to another VIP, has this server already: then another port of the client's
     /// stands for it, one of the same shard, so that replies find this worker.
@@ -139,7 +146,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Takes a local port towards the server. When none is free, the connection that has been closing longest between
-    /// these addresses gives up its own; then the last sequence number that the server was shown there is returned too.
+    /// these addresses gives up its own; then the last sequence number that the server was shown there is returned too, if it matters.
     fn give_local_port(
         &mut self,
         server: &local::Server,
@@ -152,11 +159,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Err(TakeError::Exhausted { recyclable }) => recyclable,
         };
         if let Some(old) = recyclable {
-            let last_sequence = self.table.get(old).sequence;
+            let last_sequence = self.table.get(old).last_shown();
             self.close(old);
             if let Ok(taken) = self.take_local_port(server, ends, service) {
                 self.locals.count_recycled(taken.local);
-                return Ok((taken, Some(last_sequence)));
+                return Ok((taken, last_sequence));
             }
         }
         self.report(Event::LocalPortsExhausted {

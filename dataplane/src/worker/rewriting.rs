@@ -109,8 +109,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Lowers the MSS that a SYN announces, where its service wants that.
-    #[cold]
-    #[inline(never)]
     pub(super) fn clamp_mss(&self, hit: Hit, frame: &mut [u8], headers: &Headers) {
         let service = self.snapshot.service(self.table.get(hit.id).service);
         let most = service.map_or(0, |service| service.mss_clamp);

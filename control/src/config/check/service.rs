@@ -108,6 +108,7 @@ impl Checker<'_> {
             translate_replies: is_set(raw.translate_replies),
             hairpin_snat: is_set(raw.hairpin_snat),
             mss_clamp: raw.mss_clamp.map_or(0, |at| at.value),
+            client_address: raw.client_address.map(|at| at.value).unwrap_or_default(),
             place: raw.place,
         };
         let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);

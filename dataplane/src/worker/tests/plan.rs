@@ -7,8 +7,8 @@ use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, V
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour,
-    Tunnel, VipPolicy,
+    ClientAddress, Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
+    StaticNeighbour, Tunnel, VipPolicy,
 };
 use dataplane::worker::Sizes;
 use dataplane::worker::shard::ShardMap;
@@ -254,6 +254,7 @@ impl Plan {
             translate_replies: false,
             hairpin_snat: false,
             mss_clamp: 0,
+            client_address: ClientAddress::None,
             local_pools: vec![Arc::clone(&self.locals)],
             servers,
             revision: 0,
