@@ -51,7 +51,10 @@ fn lport_04_services_share_local_addresses_and_short_ranges_expand() {
         .addresses()
         .map(|address| address.to_string())
         .collect();
-    assert_eq!(addresses, ["10.0.0.200", "10.0.0.201", "10.0.0.202", "10.0.0.203"]);
+    assert_eq!(
+        addresses,
+        ["10.0.0.200", "10.0.0.201", "10.0.0.202", "10.0.0.203"]
+    );
 }
 
 #[test]
