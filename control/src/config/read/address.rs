@@ -262,6 +262,13 @@ pub(crate) fn address_range(text: &str, place: Place) -> Result<AddressRange, Fa
             Ok(octet) => Ipv4Addr::from_bits(first.to_bits() & !0xff | u32::from(octet)).into(),
             Err(_) => address(last)?,
         },
+        (IpAddr::V6(first), last) if !last.contains(':') => {
+            let problem = format!("`{}` does not end a range that starts at {first}", shown(last));
+            return Err(Fault::new(
+                problem,
+                "write the last address as a whole: only IPv4's may be short",
+            ));
+        }
         (IpAddr::V6(_), last) => address(last)?,
     };
     if first.is_ipv6() != last.is_ipv6() {
