@@ -5,4 +5,5 @@
 pub mod fullnat;
 pub mod icmp;
 pub mod nat;
+pub mod nat64;
 pub mod tun;

@@ -80,8 +80,7 @@ pub(crate) fn route(field: Field<'_>, report: &mut Report) -> RawRoute {
         .and_then(|field| field.value("the gateway's address", report, address::neighbour));
     let port = reference(&fields, "port", report);
     let unreachable = fields.get("unreachable");
-    let unreachable =
-        unreachable.and_then(|field| field.value("`true` or `false`", report, value::flag));
+    let unreachable = unreachable.and_then(|field| field.value("`true` or `false`", report, value::flag));
     let unread = |key: &'static str, read: bool| fields.get(key).is_some() && !read;
     RawRoute {
         incomplete: to.is_none()
