@@ -34,7 +34,7 @@ pub(crate) mod tests;
 mod transmit;
 mod tunnel_errors;
 
-pub use io::{BURST, Io, LARGE, PacketBurst};
+pub use io::{Arrival, BURST, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
 pub use memory_io::MemoryIo;
 pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
