@@ -26,8 +26,9 @@ pub enum Fit {
     TooBig(u16),
 }
 
-/// How a packet goes on once it is translated, by a link whose MTU is `mtu` bytes. `headers` are those of the packet
-/// as it came, from `frame`: what came in fragments goes on in fragments that are no larger.
+/// How a packet of TCP, UDP or SCTP goes on once it is translated, by a link whose MTU is `mtu` bytes. `headers` are
+/// those of the packet as it came, from `frame`: what came in fragments goes on in fragments that are no larger. ICMP
+/// errors are made so short that they always go.
 ///
 /// IPv4 that may be cut is cut to IPv6's least MTU, since IPv6 routers do not cut it further and its sender would
 /// not listen to them; with "don't fragment", and from IPv6, the sender is told instead.
