@@ -188,6 +188,8 @@ fn extensions_go_along_where_there_is_room() {
     for ((kind, code), extension_len, kept) in [
         ((3, 1), 12, true),
         ((11, 0), 12, true),
+        // The last with 128 bytes of quote in 1,280, and the first without.
+        ((11, 0), 1104, true),
         ((11, 0), 1108, false),
         // Packet too big and parameter problem tell no length.
         ((3, 4), 12, false),
