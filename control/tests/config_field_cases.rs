@@ -47,11 +47,14 @@ fn lport_04_services_share_local_addresses_and_short_ranges_expand() {
         ),
         (&[0][..], &[0][..])
     );
-    let last: Vec<u8> = config.local_addresses[0]
+    let addresses: Vec<String> = config.local_addresses[0]
         .addresses()
-        .map(|address| address.octets()[3])
+        .map(|address| address.to_string())
         .collect();
-    assert_eq!(last, [200, 201, 202, 203]);
+    assert_eq!(
+        addresses,
+        ["10.0.0.200", "10.0.0.201", "10.0.0.202", "10.0.0.203"]
+    );
 }
 
 #[test]
@@ -197,12 +200,24 @@ fn sch_11_an_unknown_scheduler_lists_those_that_exist() {
     };
     let error = parse(TWO, &service("loadbalance")).expect_err("is unknown");
     assert!(
-        error.ends_with("unknown scheduler `loadbalance`; available: `rr`, `wrr`"),
+        error.contains("unknown scheduler `loadbalance`; available: `rr`, `wrr`, `lc`, `wlc`,"),
         "{error}"
     );
     assert_eq!(
         parse(TWO, &service("rr")).expect("is right").services[0].scheduler,
         SchedulerKind::Rr
+    );
+    let hashed = parse(TWO, &service("sh, scheduler_flags: [sh-port, flag-1]")).expect("is right");
+    let flags: Vec<_> = hashed.services[0]
+        .scheduler_flags
+        .names(SchedulerKind::Sh)
+        .collect();
+    assert_eq!(flags, ["sh-fallback", "sh-port"]);
+    let silent = "services: [{ name: a, listen: 10.0.0.100:80/tcp, pool: web, mode: dr }]";
+    let by_default = &parse(TWO, silent).expect("is right").services[0];
+    assert_eq!(
+        (by_default.scheduler.name(), by_default.scheduler_flags.bits()),
+        ("wlc", 0)
     );
 }
 

@@ -333,7 +333,7 @@ fn no_turn_allocates_or_frees() {
             rig.mailbox.orders.push(order).unwrap();
         }
         plan.edit(0, |service| {
-            service.scheduler = SchedulerKind::ALL[round as usize % 2]
+            service.scheduler = SchedulerKind::ALL[round as usize % 14]
         });
         match round % 30 {
             7 => plan.route_by("203.0.113.3".parse().unwrap()),

@@ -197,7 +197,7 @@ fn servers(servers: Vec<Server>) -> Table {
 
 /// What is not as usual about a service.
 fn flags(service: &Service) -> String {
-    let mut flags = Vec::new();
+    let mut flags = service.scheduler_flags.clone();
     let set = [
         (service.one_packet, "one-packet"),
         (service.translate_replies, "translate-replies"),

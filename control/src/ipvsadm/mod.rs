@@ -93,15 +93,6 @@ pub fn parse(args: &[&str]) -> Result<Command, UsageError> {
     }
 }
 
-/// Whether LVS has a scheduler of this name.
-#[must_use]
-pub fn is_scheduler(name: &str) -> bool {
-    const NAMES: [&str; 14] = [
-        "rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh", "twos",
-    ];
-    NAMES.contains(&name)
-}
-
 /// Reads one line such as `ipvsadm -A -t 10.0.0.100:80`; the program's name may be missing, as in the lines that
 /// `ipvsadm -S` writes.
 ///

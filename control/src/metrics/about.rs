@@ -75,7 +75,7 @@ metrics! {
     DROPS Counter "tidegate_drops_total" ["reason", "worker"] "Packets dropped, each under exactly one reason.";
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";
-    LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers that are reached from the pool), less those in use. One server can run dry while others have many left.";
+    LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers of the same family that are reached from the pool), less those in use. One server can run dry while others have many left.";
     LOCAL_TAKEN Counter "tidegate_local_ports_taken_total" ["pool", "address"] "Local ports handed out.";
     LOCAL_BORROWED Counter "tidegate_local_ports_borrowed_total" ["pool", "address"] "Of these, ports of another shard than the client's.";
     LOCAL_RECYCLED Counter "tidegate_local_ports_recycled_total" ["pool", "address"] "Connections that gave up their local port while closing, because none else was free.";

@@ -4,7 +4,7 @@ use super::{Model, ModelError, ServiceSpec, position};
 use crate::ipvsadm::{self, Command, Endpoint, Forwarding, Refusal, ServiceId};
 use dataplane::flow::Mode;
 use dataplane::local::LipPool;
-use dataplane::scheduler::SchedulerKind;
+use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 use dataplane::service::{Protocol, Server, ServiceKey, Tunnel, TunnelChecksum, TunnelKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -29,6 +29,9 @@ pub enum CommandError {
     /// FULLNAT needs local addresses.
     #[error("a FULLNAT server needs a service with --local-addresses NAME")]
     NoLocalAddresses,
+    /// Servers see local addresses of their own family.
+    #[error("the service's local addresses are not {0}: name a group that has {0} addresses")]
+    OtherFamily(&'static str),
     /// The model has no room, or the addresses contradict each other.
     #[error("{0}")]
     Model(#[from] ModelError),
@@ -132,12 +135,7 @@ impl Model {
             return Err(CommandError::Unsupported("persistence (-p)"));
         }
         let key = key_of(&service.id)?;
-        let scheduler = SchedulerKind::from_name(&service.scheduler);
-        let scheduler = match (scheduler, ipvsadm::is_scheduler(&service.scheduler)) {
-            (Some(scheduler), _) => scheduler,
-            (None, true) => return Err(CommandError::Unsupported("this scheduler (there are rr and wrr)")),
-            (None, false) => return Err(Refusal::NoSuchScheduler.into()),
-        };
+        let scheduler = SchedulerKind::from_name(&service.scheduler).ok_or(Refusal::NoSuchScheduler)?;
         let local_pools = match &service.local_addresses {
             Some(name) => vec![self.group(name)?],
             None => Vec::new(),
@@ -147,6 +145,7 @@ impl Model {
         Ok(ServiceSpec {
             key,
             scheduler,
+            scheduler_flags: SchedulerFlags::from_bits(service.flags.0),
             one_packet: service.one_packet,
             translate_replies: present.is_some_and(|service| service.translate_replies),
             hairpin_snat: present.is_some_and(|service| service.hairpin_snat),
@@ -174,11 +173,13 @@ impl Model {
             Forwarding::Fullnat => (Mode::Fullnat, Tunnel::default()),
             Forwarding::Tun(tunnel) => (Mode::Tun, tunnel_of(tunnel)),
         };
-        if mode == Mode::Fullnat && key.address.is_ipv6() {
-            return Err(CommandError::Unsupported("FULLNAT for IPv6"));
-        }
-        if mode == Mode::Fullnat && self.services[key].service.local_pools.is_empty() {
+        let pools = &self.services[key].service.local_pools;
+        if mode == Mode::Fullnat && pools.is_empty() {
             return Err(CommandError::NoLocalAddresses);
+        }
+        let ipv6 = key.address.is_ipv6();
+        if mode == Mode::Fullnat && pools.iter().all(|pool| pool.towards(ipv6).is_empty()) {
+            return Err(CommandError::OtherFamily(if ipv6 { "IPv6" } else { "IPv4" }));
         }
         if mode == Mode::Fullnat && self.services[key].service.one_packet {
             return Err(CommandError::Unsupported("one-packet scheduling (-o) by FULLNAT"));
@@ -195,6 +196,7 @@ impl Model {
             address,
             port: server.endpoint.port,
             weight: server.weight,
+            table_weight: server.weight,
             mode,
             tunnel,
             upper_threshold: server.upper_threshold,

@@ -126,10 +126,7 @@ impl Model {
     /// The group as the model keeps it: the very one that it has, when that is equal.
     fn local_group(&self, group: &config::LocalAddresses) -> LocalGroup {
         let ports = PortRange::new(group.ports.first, group.ports.last).unwrap_or_default();
-        let pool = LipPool {
-            addresses: group.addresses().collect(),
-            ports,
-        };
+        let pool = LipPool::new(group.addresses(), ports);
         let known = self
             .locals
             .iter()
@@ -172,6 +169,7 @@ impl Model {
             let spec = ServiceSpec {
                 key,
                 scheduler: service.scheduler,
+                scheduler_flags: service.scheduler_flags,
                 one_packet: service.one_packet,
                 translate_replies: service.translate_replies,
                 hairpin_snat: service.hairpin_snat,
@@ -226,6 +224,8 @@ impl Model {
                 Some(at)
                     if (Server {
                         slot: service.servers[at].slot,
+                        // The same, or about to be: it follows the weight.
+                        table_weight: service.servers[at].table_weight,
                         ..server.clone()
                     }) != service.servers[at] =>
                 {
@@ -260,6 +260,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
         address: server.address,
         port: server.port_for(listener),
         weight: server.weight,
+        table_weight: server.weight,
         mode: service.mode_of(server),
         tunnel: service.tunnel_of(server),
         upper_threshold: server.upper_threshold,

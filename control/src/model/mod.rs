@@ -18,7 +18,7 @@ use dataplane::neighbour::{
     AddressError, AddressTable, Connected, Prefix, RouteError, RouteTable, Vip, VipArp,
 };
 use dataplane::packet::PortId;
-use dataplane::scheduler::SchedulerKind;
+use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
     ClientAddress, Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot,
 };
@@ -155,11 +155,8 @@ impl Model {
         let groups = self.locals.iter();
         let locals: Vec<_> = groups
             .flat_map(|group| {
-                group
-                    .pool
-                    .addresses
-                    .iter()
-                    .map(move |&address| (group.port, address.into()))
+                let addresses = group.pool.addresses().iter();
+                addresses.map(move |&address| (group.port, address))
             })
             .collect();
         let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
@@ -178,6 +175,8 @@ impl Model {
             slot,
             key: spec.key,
             scheduler: spec.scheduler,
+            scheduler_flags: spec.scheduler_flags,
+            tables: SchedulerTables::default(),
             one_packet: spec.one_packet,
             translate_replies: spec.translate_replies,
             hairpin_snat: spec.hairpin_snat,
@@ -205,6 +204,7 @@ impl Model {
         };
         let old = &entry.service;
         let same = old.scheduler == spec.scheduler
+            && old.scheduler_flags == spec.scheduler_flags
             && old.one_packet == spec.one_packet
             && old.translate_replies == spec.translate_replies
             && old.hairpin_snat == spec.hairpin_snat
@@ -216,8 +216,9 @@ impl Model {
                 .map(Arc::as_ptr)
                 .eq(spec.local_pools.iter().map(Arc::as_ptr));
         if !same {
-            let service = Arc::make_mut(&mut entry.service);
+            let service = Service::edit(&mut entry.service);
             service.scheduler = spec.scheduler;
+            service.scheduler_flags = spec.scheduler_flags;
             service.one_packet = spec.one_packet;
             service.translate_replies = spec.translate_replies;
             service.hairpin_snat = spec.hairpin_snat;
@@ -254,7 +255,7 @@ impl Model {
             return Ok(());
         };
         server.slot = self.server_slots.take(identity).ok_or(ModelError::Servers)?;
-        let service = Arc::make_mut(&mut entry.service);
+        let service = Service::edit(&mut entry.service);
         service.servers.insert(0, server);
         service.revision += 1;
         Ok(())
@@ -265,8 +266,12 @@ impl Model {
         let Some(entry) = self.services.get_mut(&key) else {
             return;
         };
-        let service = Arc::make_mut(&mut entry.service);
-        server.slot = service.servers[at].slot;
+        let service = Service::edit(&mut entry.service);
+        let old = &service.servers[at];
+        server.slot = old.slot;
+        if server.weight == 0 {
+            server.table_weight = old.table_weight;
+        }
         service.servers[at] = server;
         service.revision += 1;
     }
@@ -286,7 +291,7 @@ impl Model {
         let Some(entry) = self.services.get_mut(&key) else {
             return;
         };
-        let service = Arc::make_mut(&mut entry.service);
+        let service = Service::edit(&mut entry.service);
         let server = service.servers.remove(at);
         service.revision += 1;
         entry
@@ -317,6 +322,7 @@ fn connected(ports: &[PortSettings]) -> Vec<Connected> {
 struct ServiceSpec {
     key: ServiceKey,
     scheduler: SchedulerKind,
+    scheduler_flags: SchedulerFlags,
     one_packet: bool,
     translate_replies: bool,
     hairpin_snat: bool,

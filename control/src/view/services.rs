@@ -22,6 +22,8 @@ pub struct Service {
     pub protocol: String,
     /// The scheduler's name.
     pub scheduler: String,
+    /// The scheduler's flags, such as `sh-port`.
+    pub scheduler_flags: Vec<String>,
     /// Whether each datagram is scheduled on its own.
     pub one_packet: bool,
     /// Whether the answers of NAT servers to such datagrams are translated back.
@@ -181,6 +183,11 @@ fn service_view(
         port: service.key.port,
         protocol: service.key.protocol.name().to_owned(),
         scheduler: service.scheduler.name().to_owned(),
+        scheduler_flags: service
+            .scheduler_flags
+            .names(service.scheduler)
+            .map(str::to_owned)
+            .collect(),
         one_packet: service.one_packet,
         translate_replies: service.translate_replies,
         hairpin_snat: service.hairpin_snat,

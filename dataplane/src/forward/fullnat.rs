@@ -2,7 +2,7 @@
 //! has been shown is remembered, and a connection on a recycled local port is shown to the server with other
 //! sequence numbers than its client uses.
 
-use super::nat;
+use super::nat::{self, Target};
 use crate::flow::{Direction, Flags, Record};
 use crate::packet::checksum::Delta;
 use crate::packet::{Headers, ipv4, rewrite, tcp};
@@ -23,6 +23,25 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, record: &mut Record, directi
         _ => Delta::NONE,
     };
     nat::translate(ip, segment, headers, &to, sequence);
+}
+
+/// As [`rewrite`], for any TCP, UDP or SCTP packet of either family: `to` is where it goes, of the packet's own family.
+/// What [`nat::rewrite_any`] says of SCTP holds here too.
+pub fn rewrite_any(
+    frame: &mut [u8],
+    headers: &Headers,
+    record: &mut Record,
+    direction: Direction,
+    to: Target<'_>,
+) {
+    let Some((ip, segment)) = rewrite::split(frame, headers) else {
+        return;
+    };
+    let sequence = match headers.protocol {
+        ipv4::TCP if segment.len() >= tcp::HEADER_LEN => adjust_sequence(segment, record, direction),
+        _ => Delta::NONE,
+    };
+    nat::translate_any(ip, segment, headers, to, sequence);
 }
 
 /// Shifts sequence numbers where the connection has a shift, and notes what the server is shown.

@@ -1,6 +1,6 @@
 //! Round robin: the next usable server of the list after the one picked last.
 
-use super::{Loads, Scheduler};
+use super::{Arrival, Loads, Scheduler};
 use crate::service::{Server, Service};
 
 /// State of round robin: where in the list the next search begins.
@@ -11,7 +11,7 @@ pub struct RoundRobin {
 }
 
 impl Scheduler for RoundRobin {
-    fn pick(&mut self, service: &Service, loads: &impl Loads) -> Option<usize> {
+    fn pick(&mut self, service: &Service, loads: &impl Loads, _: &Arrival) -> Option<usize> {
         let servers = &service.servers;
         let start = self.next.min(servers.len());
         let found = (start..servers.len())
@@ -33,23 +33,26 @@ impl Scheduler for RoundRobin {
 
 #[cfg(test)]
 mod tests {
+    use super::super::SchedulerKind::Rr;
     use super::super::testing::*;
-    use super::super::{SchedulerKind::Rr, SchedulerState};
     use super::*;
 
     #[test]
     fn goes_round_and_passes_over_weight_0_and_overload() {
         let service = service(Rr, vec![server(3, 1), server(2, 0), server(1, 5), server(4, 1)]);
-        let mut state = SchedulerState::new(Rr, &service.servers);
+        let mut state = state(&service);
         assert_eq!(picks(&mut state, &service, &Overloaded(vec![4]), 4), [3, 1, 3, 1]);
-        assert_eq!(state.pick(&service, &Overloaded(vec![1, 3, 4])), None);
+        assert_eq!(
+            state.pick(&service, &Overloaded(vec![1, 3, 4]), &Arrival::default()),
+            None
+        );
     }
 
     #[test]
     fn a_new_head_waits_for_its_turn_and_a_lost_last_pick_hands_over_to_its_predecessor() {
         let three = service(Rr, vec![server(3, 1), server(2, 1), server(1, 1)]);
         let none = Overloaded(vec![]);
-        let mut state = SchedulerState::new(Rr, &three.servers);
+        let mut state = state(&three);
         assert_eq!(picks(&mut state, &three, &none, 2), [3, 2]);
 
         let four = service(Rr, vec![server(4, 1), server(3, 1), server(2, 1), server(1, 1)]);

@@ -1,7 +1,7 @@
 //! Weighted round robin, interleaved: passes over the list at falling weight levels. In each pass every usable
 //! server of at least the level's weight is picked once, so heavy servers come more often, spread out.
 
-use super::{Loads, Scheduler};
+use super::{Arrival, Loads, Scheduler};
 use crate::service::{Server, Service};
 
 /// State of weighted round robin.
@@ -49,7 +49,7 @@ impl WeightedRoundRobin {
 }
 
 impl Scheduler for WeightedRoundRobin {
-    fn pick(&mut self, service: &Service, loads: &impl Loads) -> Option<usize> {
+    fn pick(&mut self, service: &Service, loads: &impl Loads, _: &Arrival) -> Option<usize> {
         let mut found = self.in_this_pass(service, loads);
         if found.is_none() {
             let usable = service.servers.iter().filter(|server| loads.usable(server));
@@ -86,14 +86,14 @@ fn gcd(a: i64, b: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::SchedulerKind::Wrr;
     use super::super::testing::*;
-    use super::super::{SchedulerKind::Wrr, SchedulerState};
     use super::*;
 
     #[test]
     fn a_cycle_follows_the_weights_interleaved() {
         let service = service(Wrr, vec![server(3, 2), server(2, 3), server(1, 4)]);
-        let mut state = SchedulerState::new(Wrr, &service.servers);
+        let mut state = state(&service);
         assert_eq!(
             picks(&mut state, &service, &Overloaded(vec![]), 9),
             [1, 2, 1, 3, 2, 1, 3, 2, 1]
@@ -103,18 +103,21 @@ mod tests {
     #[test]
     fn huge_weights_neither_overflow_nor_loop() {
         let service = service(Wrr, vec![server(2, 1), server(1, i32::MAX as u32)]);
-        let mut state = SchedulerState::new(Wrr, &service.servers);
+        let mut state = state(&service);
         let seen = picks(&mut state, &service, &Overloaded(vec![]), 1000);
         assert!(seen.iter().filter(|&&slot| slot == 1).count() >= 999);
         assert_eq!(picks(&mut state, &service, &Overloaded(vec![1]), 3), [2, 2, 2]);
-        assert_eq!(state.pick(&service, &Overloaded(vec![1, 2])), None);
+        assert_eq!(
+            state.pick(&service, &Overloaded(vec![1, 2]), &Arrival::default()),
+            None
+        );
     }
 
     #[test]
     fn all_weights_0_refuse_and_edits_take_effect_within_a_cycle() {
         let none = Overloaded(vec![]);
         let before = service(Wrr, vec![server(2, 1), server(1, 3)]);
-        let mut state = SchedulerState::new(Wrr, &before.servers);
+        let mut state = state(&before);
         let mut servers = before.servers.clone();
         for (weights, share_of_1) in [([1, 1], 50), ([1, 0], 0), ([5, 5], 50), ([1, 3], 75)] {
             let edited = service(Wrr, vec![server(2, weights[0]), server(1, weights[1])]);
@@ -126,6 +129,6 @@ mod tests {
         }
         let idle = service(Wrr, vec![server(2, 0), server(1, 0)]);
         state.servers_changed(&servers, &idle.servers);
-        assert_eq!(state.pick(&idle, &none), None);
+        assert_eq!(state.pick(&idle, &none, &Arrival::default()), None);
     }
 }

@@ -4,7 +4,7 @@
 use crate::flow::{Mode, Timeouts};
 use crate::local::LipPool;
 use crate::neighbour::Prefix;
-use crate::scheduler::SchedulerKind;
+use crate::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use crate::time::seconds;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -148,6 +148,9 @@ pub struct Server {
     pub port: u16,
     /// Share of new connections; 0 = quiesced. At most 2,147,483,647.
     pub weight: u32,
+    /// The weight given last that was not 0: a quiesced server keeps its places in a Maglev table by it. 0 = there
+    /// never was one.
+    pub table_weight: u32,
     /// How packets reach the server.
     pub mode: Mode,
     /// How a TUN server's packets are wrapped; of no meaning in other modes.
@@ -167,6 +170,10 @@ pub struct Service {
     pub key: ServiceKey,
     /// The scheduling algorithm.
     pub scheduler: SchedulerKind,
+    /// Its flags.
+    pub scheduler_flags: SchedulerFlags,
+    /// Its memory, made with the snapshot.
+    pub tables: SchedulerTables,
     /// Every datagram is scheduled on its own, without a connection (UDP only).
     pub one_packet: bool,
     /// One-packet NAT: replies of the servers are translated back although no connection remains.
@@ -184,6 +191,20 @@ pub struct Service {
     pub servers: Vec<Server>,
     /// Raised by every addition, edit or removal of a server, also one that changes no value.
     pub revision: u64,
+}
+
+impl Service {
+    /// A service to be edited: no longer shared with snapshots, and without the tables of what it was.
+    pub fn edit(shared: &mut Arc<Service>) -> &mut Service {
+        let service = Arc::make_mut(shared);
+        service.tables = SchedulerTables::default();
+        service
+    }
+
+    /// Makes the scheduler's memory for that many workers, unless it is there.
+    pub(crate) fn prepare(&self, workers: usize) {
+        self.tables.prepare(self, workers);
+    }
 }
 
 /// What the gateway does with a packet to a VIP's port that no service has.

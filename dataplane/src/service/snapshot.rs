@@ -60,7 +60,7 @@ pub struct Network {
 }
 
 impl Snapshot {
-    /// Builds a snapshot from services at their slots.
+    /// Builds a snapshot from services at their slots, and the memory of their schedulers.
     #[must_use]
     pub fn new(
         epoch: u64,
@@ -72,6 +72,7 @@ impl Snapshot {
         let mut present = Vec::new();
         let mut has_nat = false;
         for service in services.iter().flatten() {
+            service.prepare(network.shards.workers());
             by_key.insert(service.key, service.slot);
             for server in &service.servers {
                 let slot = server.slot as usize;

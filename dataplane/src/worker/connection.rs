@@ -1,11 +1,13 @@
 //! The life of a connection on its worker: opened, seen, ended. Table, timer, counts, thresholds and local ports
 //! change together here and nowhere else.
 
-use super::{Io, ServerState, Worker};
-use crate::flow::{Addresses6, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
+use super::{Io, ServerState, Worker, WorkerStats};
+use crate::flow::{
+    Addresses6, ConnectionTable, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId,
+};
 use crate::local::Pair;
 use crate::packet::{Headers, ipv4, sctp};
-use crate::scheduler::Loads;
+use crate::scheduler::{Load, Loads};
 use crate::service::Server;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -52,7 +54,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         if record.mode() == Mode::Fullnat {
             let port = record.outbound.destination_port();
-            let released = self.locals.release(&pair_of(&record), port, id);
+            let released = self.locals.release(&pair_of(&self.table, &record), port, id);
             debug_assert!(released, "a connection had a local port that nobody gave it");
         }
         self.table.remove(id);
@@ -111,11 +113,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 stats.active.down();
                 stats.inactive.up();
             }
+            let server = record.server;
+            self.tell_load(server);
         }
+        let record = self.table.get_mut(id);
         let protocol = record.protocol;
         if record.mode() == Mode::Fullnat && closing != record.flags.has(Flags::CLOSING_LISTED) {
             record.flags.set(Flags::CLOSING_LISTED, closing);
-            let pair = pair_of(record);
+            let pair = pair_of(&self.table, self.table.get(id));
             if closing {
                 self.locals.closing(&pair, id);
             } else {
@@ -133,6 +138,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sets or clears a server's overload mark after its number of connections has changed. LVS sets it at the
     /// upper threshold, and clears it below the lower one or, without that, below three quarters of the upper.
     pub(super) fn weigh(&mut self, slot: u32) {
+        self.judge(slot);
+        self.tell_load(slot);
+    }
+
+    fn judge(&mut self, slot: u32) {
         let state = &mut self.servers[slot as usize];
         if state.upper == 0 {
             return;
@@ -147,6 +157,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             state.overloaded &= connections * 4 >= upper * 3;
         }
     }
+
+    /// Tells the scheduler that a server's connections or its overload mark may have changed.
+    fn tell_load(&mut self, slot: u32) {
+        let state = &self.servers[slot as usize];
+        if let Some(Some(service)) = self.services.get_mut(state.service as usize) {
+            let load = load_of(&self.stats, slot);
+            service
+                .scheduler
+                .load_changed(state.position, slot, load, state.overloaded);
+        }
+    }
 }
 
 /// The state that an SCTP packet leads to. Cold beside TCP, and out of its way.
@@ -158,20 +179,44 @@ fn next_sctp(record: &Record, direction: Direction, event: u8) -> u8 {
 }
 
 /// Whose local port a FULLNAT connection has.
-pub(super) fn pair_of(record: &Record) -> Pair {
+pub(super) fn pair_of<X: FlowIndex>(table: &ConnectionTable<X>, record: &Record) -> Pair {
+    let (server, local) = if record.inbound.is_v6() {
+        let addresses = table.addresses(record);
+        (addresses.server().into(), addresses.local().into())
+    } else {
+        (
+            record.outbound.source().into(),
+            record.outbound.destination().into(),
+        )
+    };
     Pair {
-        local: record.outbound.destination(),
-        server: record.outbound.source(),
+        local,
+        server,
         server_port: record.outbound.source_port(),
         protocol: record.protocol,
     }
 }
 
+fn load_of(stats: &WorkerStats, slot: u32) -> Load {
+    let stats = &stats.servers[slot as usize];
+    Load {
+        active: stats.active.get(),
+        inactive: stats.inactive.get(),
+    }
+}
+
 /// The worker's view of its servers, as schedulers ask for it.
-pub(super) struct ServerLoads<'a>(pub(super) &'a [ServerState]);
+pub(super) struct ServerLoads<'a> {
+    pub(super) servers: &'a [ServerState],
+    pub(super) stats: &'a WorkerStats,
+}
 
 impl Loads for ServerLoads<'_> {
     fn overloaded(&self, server: &Server) -> bool {
-        self.0[server.slot as usize].overloaded
+        self.servers[server.slot as usize].overloaded
+    }
+
+    fn load(&self, server: &Server) -> Load {
+        load_of(self.stats, server.slot)
     }
 }

@@ -1,14 +1,16 @@
 //! What a worker does between bursts: orders from control, timers, neighbours, announcements, sweeps. Each has a
 //! budget, so that no turn grows long; what is left over is done at the next.
 
+use super::connection::ServerLoads;
 use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
 use super::transmit::Link;
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
+use crate::local::Rotation;
 use crate::neighbour::{self, AddressClass, Announcer, NeighbourId};
 use crate::packet::{PortId, PortRules};
-use crate::scheduler::{Scheduler, SchedulerState};
+use crate::scheduler::SchedulerState;
 use crate::service::{Service, Snapshot};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
@@ -275,7 +277,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             match (before, now) {
                 (Some(before), Some(now)) if Arc::ptr_eq(before, now) => {}
                 (before, Some(now)) => self.adopt_service(before.map(AsRef::as_ref), now),
-                (_, None) => self.services[slot as usize] = None,
+                (Some(before), None) => {
+                    if let Some(state) = self.services[slot as usize].take() {
+                        state.scheduler.retire(before, self.number);
+                    }
+                }
+                (None, None) => {}
             }
         }
         if new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts {
@@ -332,22 +339,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     fn adopt_service(&mut self, before: Option<&Service>, now: &Service) {
-        let same = before.filter(|before| before.key == now.key && before.scheduler == now.scheduler);
-        match (same, &mut self.services[now.slot as usize]) {
-            (Some(before), Some(state)) => {
-                if before.revision != now.revision {
-                    state.scheduler.servers_changed(&before.servers, &now.servers);
-                }
-            }
-            (_, state) => {
-                let scheduler = SchedulerState::new(now.scheduler, &now.servers);
-                *state = Some(ServiceState {
-                    scheduler,
-                    local_cursor: 0,
-                });
-            }
-        }
-        for server in &now.servers {
+        let old = self.services[now.slot as usize].take();
+        let local_rotation = old
+            .as_ref()
+            .map_or_else(Rotation::default, |old| old.local_rotation);
+        let old = old.map(|old| old.scheduler).zip(before);
+        let scheduler = SchedulerState::adopt(old, now, self.number);
+        self.services[now.slot as usize] = Some(ServiceState {
+            scheduler,
+            local_rotation,
+        });
+        for (server, position) in now.servers.iter().zip(0..) {
             let is_ours = self.is_own(server.address);
             let state = &mut self.servers[server.slot as usize];
             let end = SocketAddr::new(server.address, server.port);
@@ -358,6 +360,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     ..ServerState::default()
                 };
             }
+            (state.service, state.position) = (now.slot, position);
             if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
                 (state.mode, state.tunnel) = (server.mode, server.tunnel);
                 // The source of a tunnel is found together with the neighbour.
@@ -369,6 +372,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 state.overloaded = false;
                 self.weigh(server.slot);
             }
+        }
+        if let Some(state) = &mut self.services[now.slot as usize] {
+            let loads = ServerLoads {
+                servers: &self.servers,
+                stats: &self.stats,
+            };
+            state.scheduler.loads_changed(now, &loads);
         }
     }
 }

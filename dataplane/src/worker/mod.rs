@@ -43,7 +43,7 @@ pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Mode, Wheel};
 use crate::fragment::Reassembly;
-use crate::local::{LocalPorts, LocalPortsConfig};
+use crate::local::{LocalPorts, LocalPortsConfig, Rotation};
 use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
@@ -80,7 +80,7 @@ pub struct Sizes {
 struct ServiceState {
     scheduler: SchedulerState,
     /// Where the rotation over local addresses stands.
-    local_cursor: u32,
+    local_rotation: Rotation,
 }
 
 /// What a worker knows of a server beyond the snapshot.
@@ -105,6 +105,9 @@ struct ServerState {
     /// Its thresholds.
     upper: u32,
     lower: u32,
+    /// The service whose server it is or was last, and where it stood in the list.
+    service: u32,
+    position: u32,
 }
 
 impl Default for ServerState {
@@ -120,6 +123,8 @@ impl Default for ServerState {
             overloaded: false,
             upper: 0,
             lower: 0,
+            service: u32::MAX,
+            position: 0,
         }
     }
 }
@@ -158,6 +163,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     turns: u64,
     /// For what the gateway answers.
     replies: RateLimit,
+    /// Where the random numbers of schedulers stand.
+    draws: u64,
     /// For ICMP errors of others that it passes on.
     passed_errors: RateLimit,
     events: housekeeping::EventGate,
@@ -225,6 +232,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             now: Tick(0),
             turns: 0,
             replies: RateLimit::default(),
+            draws: sizes.seed ^ u64::from(number) << 56,
             passed_errors: RateLimit::default(),
             events: housekeeping::EventGate::default(),
             announcer: housekeeping::announcer(),

@@ -2,12 +2,12 @@
 
 use super::connection::ServerLoads;
 use super::forwarding::Way;
-use super::{Io, ServerState, ServiceState, Worker};
+use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{FlowIndex, RecordId};
 use crate::neighbour::AddressClass;
 use crate::packet::{Headers, Packet, PortId, ipv4, sctp, tcp};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Arrival, Scheduler};
 use crate::service::{NoServer, NoService, Protocol, Server, Service, ServiceKey, Snapshot};
 use std::net::IpAddr;
 
@@ -82,7 +82,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let service = service_for(&self.snapshot, headers, &ends)?;
         let (slot, one_packet) = (service.slot, service.one_packet);
-        let server = pick(service, &mut self.services, &self.servers)
+        let server = self
+            .pick_in(slot, &ends)
             .ok_or_else(|| no_server(&self.snapshot, ends.destination))?;
         if one_packet {
             return self
@@ -104,10 +105,23 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.snapshot.find(&key).map(|service| service.slot)
     }
 
-    /// The server whose turn it is in a service.
-    pub(super) fn pick_in(&mut self, slot: u32) -> Option<Server> {
+    /// The server of a service that a new connection between these ends goes to.
+    pub(super) fn pick_in(&mut self, slot: u32, ends: &Ends) -> Option<Server> {
         let service = self.snapshot.service(slot)?;
-        pick(service, &mut self.services, &self.servers)
+        let state = self.services[slot as usize].as_mut()?;
+        let loads = ServerLoads {
+            servers: &self.servers,
+            stats: &self.stats,
+        };
+        let arrival = Arrival {
+            source: ends.source,
+            source_port: ends.source_port,
+            destination: ends.destination,
+            now: self.now,
+            random: next_random(&mut self.draws),
+        };
+        let at = state.scheduler.pick(service, &loads, &arrival)?;
+        Some(service.servers[at].clone())
     }
 }
 
@@ -163,11 +177,12 @@ pub(super) fn no_server(snapshot: &Snapshot, vip: IpAddr) -> Refusal {
     }
 }
 
-/// The server whose turn it is.
-fn pick(service: &Service, states: &mut [Option<ServiceState>], servers: &[ServerState]) -> Option<Server> {
-    let state = states[service.slot as usize].as_mut()?;
-    let at = state.scheduler.pick(service, &ServerLoads(servers))?;
-    Some(service.servers[at].clone())
+/// The next of a stream of random numbers (SplitMix64).
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
 }
 
 /// Whether a TCP segment may open a connection: LVS takes SYN with or without ACK.

@@ -15,6 +15,7 @@ mod header;
 mod hostile;
 mod identity;
 mod locals;
+mod locals_both;
 mod messages;
 mod modes;
 mod nasty;

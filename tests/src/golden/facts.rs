@@ -28,7 +28,6 @@ pub(super) enum Mode {
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) kind: Kind,
-    pub(super) schedulers: BTreeSet<String>,
     pub(super) persistence: bool,
     pub(super) engine: bool,
     pub(super) marks: bool,
@@ -58,7 +57,6 @@ pub(super) fn of(recording: &Recording) -> Facts {
 pub(super) fn none() -> Facts {
     Facts {
         kind: Kind::Flows,
-        schedulers: BTreeSet::new(),
         persistence: false,
         engine: false,
         marks: false,
@@ -105,7 +103,6 @@ impl Facts {
         match command {
             Command::AddService(service) | Command::EditService(service) => {
                 self.id(service.id);
-                self.schedulers.insert(service.scheduler);
                 self.persistence |= service.persistence.is_some();
                 self.engine |= service.engine.is_some();
             }

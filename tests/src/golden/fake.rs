@@ -4,6 +4,7 @@
 use super::frames;
 use super::gateway::{Connection, Counts, Gateway, Injected, Output, Port, Sent};
 use super::recording::{self, Shape};
+use dataplane::scheduler::SchedulerKind;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
@@ -90,7 +91,9 @@ impl Fake {
     fn apply(&mut self, command: Command) -> Result<(), Refusal> {
         let at = |services: &[Listed], id| services.iter().position(|s| s.id == id);
         match command {
-            Command::AddService(s) | Command::EditService(s) if s.scheduler != "rr" => {
+            Command::AddService(s) | Command::EditService(s)
+                if SchedulerKind::from_name(&s.scheduler).is_none() =>
+            {
                 return Err(Refusal::NoSuchScheduler);
             }
             Command::AddService(s) => {

@@ -13,12 +13,6 @@ pub(super) struct Row {
     covers: fn(&Facts) -> bool,
 }
 
-/// The schedulers that exist.
-const SCHEDULERS: &[&str] = &["rr", "wrr"];
-/// Those of LVS: another name is a mistake, not something unsupported.
-const LVS_SCHEDULERS: &[&str] = &[
-    "rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "sed", "nq", "fo", "ovf", "mh", "twos",
-];
 /// The settings that exist.
 const SYSCTLS: &[&str] = &[
     "sloppy_tcp",
@@ -60,10 +54,6 @@ static TABLE: &[Row] = &[
     ),
     row(5, "persistence", |f| f.persistence || f.engine),
     row(5, "firewall marks", |f| f.marks),
-    row(5, "schedulers other than rr and wrr", |f| {
-        let missing = |name: &String| !SCHEDULERS.contains(&&**name) && LVS_SCHEDULERS.contains(&&**name);
-        f.schedulers.iter().any(missing)
-    }),
     row(5, "other settings of IPVS, the secure tables among them", |f| {
         f.sysctls.iter().any(|name| !SYSCTLS.contains(&&**name))
     }),

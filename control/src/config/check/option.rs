@@ -34,7 +34,6 @@ impl Modes {
 
 /// Checks the options of the service that stands at `path`.
 pub(crate) fn check(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
-    fullnat(raw, modes, path, report);
     one_packet(raw, modes, path, report);
     translate_replies(raw, modes, path, report);
     hairpin_snat(raw, modes, path, report);
@@ -43,22 +42,6 @@ pub(crate) fn check(raw: &RawService, modes: &Modes, path: &str, report: &mut Re
     if let Some(at) = raw.tunnel.filter(|_| !modes.has(Mode::Tun)) {
         let fault = Fault::new("not used: no server of this service is `tun`", "remove the key");
         report.warn(at.place, format!("{path}.tunnel"), fault);
-    }
-}
-
-fn fullnat(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
-    let ipv6 = raw
-        .listeners
-        .iter()
-        .find(|(_, listener)| listener.address.is_ipv6());
-    if let Some((item, listener)) = ipv6.filter(|_| modes.has(Mode::Fullnat)) {
-        let problem = format!("{listener} is IPv6, and `fullnat` is IPv4 only for now");
-        let fault = Fault::new(problem, "use `mode: nat`, `dr` or `tun` for it");
-        report.error(
-            listener.place,
-            raw.listeners.path(&format!("{path}.listen"), item),
-            fault,
-        );
     }
 }
 
@@ -120,15 +103,7 @@ fn hairpin_snat(raw: &RawService, modes: &Modes, path: &str, report: &mut Report
             Fault::new(problem, "remove it, or use `mode: nat`"),
         );
     }
-    let ipv6 = raw
-        .listeners
-        .iter()
-        .find(|(_, listener)| listener.address.is_ipv6());
-    if let Some((_, listener)) = ipv6 {
-        let problem = format!("{listener} is IPv6, and local addresses are IPv4 for now");
-        let remedy = "remove `hairpin_snat`, or put the IPv4 listeners into a service of their own";
-        report.error(at.place, path, Fault::new(problem, remedy));
-    } else if set(raw.one_packet).is_some() {
+    if set(raw.one_packet).is_some() {
         let problem = "`hairpin_snat` with `one_packet`: there is no connection to hold a local port";
         report.error(at.place, path, Fault::new(problem, "remove one of them"));
     }

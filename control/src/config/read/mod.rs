@@ -7,6 +7,7 @@ mod field;
 pub(super) mod network;
 mod node;
 pub(super) mod port;
+mod scheduler;
 pub(super) mod service;
 mod settings;
 mod timeout;

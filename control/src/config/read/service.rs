@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use dataplane::flow::Mode;
-use dataplane::scheduler::SchedulerKind;
+use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 use dataplane::service::{ClientAddress, Tunnel};
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::{own_name, reference};
 use super::typed::{number, placed_number};
-use super::{address, tunnel, value};
+use super::{address, scheduler, tunnel, value};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
 use crate::config::types::Listener;
@@ -69,6 +69,7 @@ pub(crate) struct RawService {
     pub(crate) mode: Option<Mode>,
     pub(crate) tunnel: Option<At<Tunnel>>,
     pub(crate) scheduler: SchedulerKind,
+    pub(crate) scheduler_flags: SchedulerFlags,
     /// Names of groups; none when the key is missing.
     pub(crate) local_addresses: Option<At<OneOrMore<At<String>>>>,
     pub(crate) one_packet: Option<At<bool>>,
@@ -172,8 +173,7 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
     );
     let mode = mode.and_then(|field| field.value(MODES, report, value::mode));
     let tunnel = fields.get("tunnel");
-    let scheduler = fields.get("scheduler");
-    let scheduler = scheduler.and_then(|field| field.value("`rr` or `wrr`", report, value::scheduler));
+    let (scheduler, scheduler_flags) = scheduler::scheduler(&fields, report);
     let client_address = fields.get("client_address");
     let client_address =
         client_address.and_then(|field| field.value("`none` or `toa`", report, value::client_address));
@@ -189,7 +189,8 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
         pool: reference(&fields, "pool", report),
         mode: mode.map(|at| at.value),
         tunnel: tunnel.and_then(|field| tunnel::tunnel(field, &schema::SERVICE_TUNNEL, report)),
-        scheduler: scheduler.map_or(SchedulerKind::Wrr, |at| at.value),
+        scheduler,
+        scheduler_flags,
         local_addresses: local_addresses(&fields, report),
         one_packet,
         translate_replies,

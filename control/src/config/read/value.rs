@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use dataplane::flow::Mode;
-use dataplane::scheduler::SchedulerKind;
 use dataplane::service::{ClientAddress, Protocol};
 
 use super::address::address;
@@ -14,7 +13,6 @@ use crate::config::report::Fault;
 use crate::config::suggest;
 use crate::config::types::{Listener, PortRange};
 use crate::config::yaml::shown;
-use crate::ipvsadm;
 
 /// An unsigned decimal number in `range`; `_` may group its digits.
 pub(crate) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
@@ -87,22 +85,6 @@ pub(crate) fn client_address(text: &str) -> Result<ClientAddress, Fault> {
     }
     let known = [ClientAddress::None, ClientAddress::Toa];
     choice(text, &known.map(|known| (known.name(), known)))
-}
-
-/// A scheduler.
-pub(crate) fn scheduler(text: &str) -> Result<SchedulerKind, Fault> {
-    SchedulerKind::from_name(text).ok_or_else(|| {
-        let problem = if ipvsadm::is_scheduler(text) {
-            format!("scheduler `{text}` comes with a later release")
-        } else {
-            format!("unknown scheduler `{}`", shown(text))
-        };
-        let available: Vec<_> = SchedulerKind::ALL
-            .iter()
-            .map(|kind| format!("`{}`", kind.name()))
-            .collect();
-        Fault::new(problem, format!("available: {}", available.join(", ")))
-    })
 }
 
 /// A name: what other keys, logs, metrics and commands call a thing.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use dataplane::flow::Mode;
-use dataplane::scheduler::SchedulerKind;
+use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 use dataplane::service::{ClientAddress, Protocol, Tunnel, VipPolicy};
 
 use crate::config::Place;
@@ -24,6 +24,8 @@ pub struct Service {
     pub tunnel: Tunnel,
     /// How a server is chosen.
     pub scheduler: SchedulerKind,
+    /// Its flags.
+    pub scheduler_flags: SchedulerFlags,
     /// Local addresses for FULLNAT and for hairpins: indices into `local_addresses`. Empty only when there is neither.
     pub local_addresses: Vec<usize>,
     /// Whether each datagram is scheduled on its own; UDP only.

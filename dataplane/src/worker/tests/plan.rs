@@ -5,7 +5,7 @@ use dataplane::flow::Mode;
 use dataplane::local::{LipPool, PortRange};
 use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, Vip, VipArp};
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::scheduler::SchedulerKind;
+use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
     ClientAddress, Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
     StaticNeighbour, Tunnel, VipPolicy,
@@ -83,6 +83,14 @@ impl Family {
         SocketAddr::new(self.address(server_ip(number), (2, 10 + number as u16)), port)
     }
 
+    /// Local address `number`, from 0 on.
+    pub(crate) fn local(self, number: u8) -> IpAddr {
+        self.address(
+            Ipv4Addr::new(10, 0, 0, 200 + number),
+            (2, 0x200 + u16::from(number)),
+        )
+    }
+
     pub(crate) fn router(self) -> IpAddr {
         self.address(ROUTER, (1, 1))
     }
@@ -113,6 +121,7 @@ pub(crate) fn server(number: u32, mode: Mode) -> Server {
         address: server_ip(number).into(),
         port: if mode == Mode::Fullnat { SERVER_PORT } else { 80 },
         weight: 1,
+        table_weight: 1,
         mode,
         tunnel: Tunnel::default(),
         upper_threshold: 0,
@@ -181,6 +190,7 @@ impl Plan {
             settings.addresses.push((Family::V6.own(port), 64));
         }
         plan.ports = ports.into();
+        plan.locals = both_pool(4, 1024, 65535);
         plan.route_both();
         plan.know_neighbours();
         let known = |port, address, mac| StaticNeighbour { port, address, mac };
@@ -238,6 +248,8 @@ impl Plan {
                 protocol,
             },
             scheduler: SchedulerKind::Rr,
+            scheduler_flags: SchedulerFlags::NONE,
+            tables: SchedulerTables::default(),
             one_packet: false,
             translate_replies: false,
             hairpin_snat: false,
@@ -252,7 +264,7 @@ impl Plan {
 
     /// Changes the service in a slot, as an edit of its servers.
     pub(crate) fn edit<T>(&mut self, slot: usize, change: impl FnOnce(&mut Service) -> T) {
-        let service = Arc::make_mut(self.services[slot].as_mut().unwrap());
+        let service = Service::edit(self.services[slot].as_mut().unwrap());
         service.revision += 1;
         let _ = change(service);
     }
@@ -346,8 +358,8 @@ impl Plan {
             .iter()
             .flatten()
             .flat_map(|service| &service.local_pools);
-        let locals = pools.chain([&self.locals]).flat_map(|pool| &pool.addresses);
-        let locals: Vec<_> = locals.map(|&local| (LAN, local.into())).collect();
+        let locals = pools.chain([&self.locals]).flat_map(|pool| pool.addresses());
+        let locals: Vec<_> = locals.map(|&local| (LAN, local)).collect();
         let own: Vec<_> = self.own().map(|(port, own, _)| (port, own)).collect();
         let vips: Vec<_> = vips.collect();
         let addresses = AddressTable::new(&own, &vips, &locals, &self.connected()).unwrap();
@@ -373,8 +385,15 @@ impl Plan {
 
 /// That many local addresses from [`LIP`] on, each with these ports.
 pub(crate) fn pool(addresses: u8, first: u16, last: u16) -> Arc<LipPool> {
-    Arc::new(LipPool {
-        addresses: (0..addresses).map(|n| Ipv4Addr::new(10, 0, 0, 200 + n)).collect(),
-        ports: PortRange::new(first, last).unwrap(),
-    })
+    locals_of(&[Family::V4], addresses, first, last)
+}
+
+/// As [`pool`], that many of each family.
+pub(crate) fn both_pool(addresses: u8, first: u16, last: u16) -> Arc<LipPool> {
+    locals_of(&Family::BOTH, addresses, first, last)
+}
+
+fn locals_of(families: &[Family], addresses: u8, first: u16, last: u16) -> Arc<LipPool> {
+    let addresses = (0..addresses).flat_map(|n| families.iter().map(move |family| family.local(n)));
+    Arc::new(LipPool::new(addresses, PortRange::new(first, last).unwrap()))
 }

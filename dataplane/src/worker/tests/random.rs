@@ -230,7 +230,7 @@ fn change(plan: &mut Plan, what: u8, value: u8) {
                 server.weight = u32::from(value % 3);
                 server.upper_threshold = u32::from(value % 4);
             }
-            service.scheduler = SchedulerKind::ALL[usize::from(value) % 2];
+            service.scheduler = SchedulerKind::ALL[usize::from(value) % 14];
         }),
         4 => plan.settings.expire_nodest_conn = value.is_multiple_of(2),
         5 => plan.route_by([ROUTER, "203.0.113.3".parse().unwrap()][usize::from(value) % 2]),

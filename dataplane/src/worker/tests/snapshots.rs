@@ -17,7 +17,7 @@ fn spent_snapshots_come_back() {
     for round in 0..50 {
         gateway
             .plan
-            .edit(0, |service| service.scheduler = SchedulerKind::ALL[round % 2]);
+            .edit(0, |service| service.scheduler = SchedulerKind::ALL[round % 14]);
         let snapshot = gateway.plan.snapshot();
         published.push(Arc::clone(&snapshot));
         gateway.mailbox.orders.push(Order::Publish(snapshot)).unwrap();

@@ -1,0 +1,146 @@
+//! Maglev tables: shares, moves, and what the field has met.
+
+use super::super::SchedulerKind::Mh;
+use super::super::testing::*;
+use super::super::{Arrival, SchedulerFlags};
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+fn client(number: u32) -> Arrival {
+    Arrival {
+        source: IpAddr::V4((0x0a00_0000 + number * 7919).into()),
+        source_port: 1024 + (number % 60_000) as u16,
+        ..Arrival::default()
+    }
+}
+
+fn mapping(flags: SchedulerFlags, servers: Vec<Server>, clients: u32) -> Vec<Option<u32>> {
+    let mut rig = Rig::with_flags(Mh, flags, servers);
+    (0..clients).map(|number| rig.pick_for(&client(number))).collect()
+}
+
+fn shares(table: &[u32]) -> HashMap<u32, usize> {
+    table.iter().fold(HashMap::new(), |mut shares, position| {
+        *shares.entry(*position).or_default() += 1;
+        shares
+    })
+}
+
+/// The values are those of another implementation of SipHash-1-3, which replays what LVS was seen to do.
+#[test]
+fn the_hash_is_siphash_1_3() {
+    for (value, key, hash) in [
+        (0x0000_0000, FIRST_KEY, 0x1d5a_77c2),
+        (0x0a00_0001, FIRST_KEY, 0x0308_0ce4),
+        (0xffff_ffff, SECOND_KEY, 0xf75a_0f5d),
+    ] {
+        assert_eq!(sip13(value, key), hash);
+    }
+}
+
+#[test]
+fn the_table_takes_lvs_sizes() {
+    assert_eq!(table(&[server(1, 1)]).len(), 4093);
+    let many: Vec<_> = (0..41).map(|slot| server(slot, 1)).collect();
+    assert_eq!(table(&many[..40]).len(), 4093);
+    assert_eq!(table(&many).len(), 8191);
+    assert_eq!(size_for(100_000), 131_071);
+    assert!(table(&[]).is_empty() && table(&[server(1, 0)]).is_empty());
+}
+
+#[test]
+fn places_follow_the_weights() {
+    let even = shares(&table(&[
+        server(1, 100),
+        server(2, 300),
+        server(3, 0),
+        server(4, 600),
+    ]));
+    assert!(
+        even[&0].abs_diff(409) <= 4 && even[&1].abs_diff(1228) <= 4,
+        "{even:?}"
+    );
+    assert_eq!(even.get(&2), None);
+    // Weights beyond all turns: the light one still takes a turn.
+    let extreme = shares(&table(&[server(1, 1), server(2, i32::MAX as u32)]));
+    assert!(extreme[&0] > 50 && extreme[&0] < 150, "{extreme:?}");
+}
+
+/// SCH-01: with weight 0 and without the flag the split is constant and those clients are refused; with it they go
+/// to the other server, and nobody else moves.
+#[test]
+fn sch_01_a_quiesced_server_keeps_its_places() {
+    let quiesced = || Server {
+        weight: 0,
+        ..server(2, 100)
+    };
+    let before = mapping(SchedulerFlags::PORT, vec![server(2, 100), server(1, 100)], 100);
+    let refusing = mapping(SchedulerFlags::PORT, vec![quiesced(), server(1, 100)], 100);
+    let both = SchedulerFlags::PORT.with(SchedulerFlags::FALLBACK);
+    let falling_back = mapping(both, vec![quiesced(), server(1, 100)], 100);
+    assert!(before.iter().filter(|picked| **picked == Some(2)).count() > 20);
+    for (before, refusing) in before.iter().zip(&refusing) {
+        assert_eq!(*refusing, before.filter(|slot| *slot == 1));
+    }
+    assert_eq!(falling_back, [Some(1); 100]);
+}
+
+/// SCH-05: servers differ by their ports alone, or by addresses that fold to the same 32 bits.
+#[test]
+fn sch_05_the_whole_address_and_the_port_count() {
+    let servers: Vec<_> = (0..4)
+        .map(|slot| Server {
+            address: "203.0.113.11".parse().unwrap(),
+            port: 6001 + slot as u16,
+            ..server(slot, 1)
+        })
+        .collect();
+    let picked = mapping(SchedulerFlags::NONE, servers, 4000);
+    for slot in 0..4 {
+        let share = picked.iter().filter(|picked| **picked == Some(slot)).count();
+        assert!((600..=1400).contains(&share), "server {slot}: {share} of 4000");
+    }
+    let twins: Vec<_> = ["2001:db8:a::1", "2001:db8:0:0:a::1"]
+        .iter()
+        .zip(1..)
+        .map(|(address, slot)| Server {
+            address: address.parse().unwrap(),
+            ..server(slot, 1)
+        })
+        .collect();
+    assert_eq!(folded(twins[0].address), folded(twins[1].address));
+    let picked = mapping(SchedulerFlags::NONE, twins, 4000);
+    for slot in [1, 2] {
+        assert!(
+            picked.iter().filter(|picked| **picked == Some(slot)).count() > 1200,
+            "server {slot}"
+        );
+    }
+}
+
+/// One of 100 servers leaves: its clients move, and few others.
+#[test]
+fn a_server_that_leaves_moves_few_others() {
+    let servers: Vec<_> = (0..100).map(|slot| server(slot, 1)).collect();
+    let before = mapping(SchedulerFlags::NONE, servers.clone(), 20_000);
+    let without: Vec<_> = servers.into_iter().filter(|server| server.slot != 42).collect();
+    let after = mapping(SchedulerFlags::NONE, without, 20_000);
+    let others = before
+        .iter()
+        .zip(&after)
+        .filter(|(before, _)| **before != Some(42));
+    let moved = others.filter(|(before, after)| before != after).count();
+    assert!(moved < 20_000 * 3 / 100, "{moved} of 20,000");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+    #[test]
+    fn every_place_is_taken_by_a_server_with_weight(weights in proptest::collection::vec(0u32..200, 1..50)) {
+        let servers: Vec<_> = weights.iter().zip(0..).map(|(weight, slot)| server(slot, *weight)).collect();
+        let table = table(&servers);
+        prop_assert_eq!(table.is_empty(), weights.iter().all(|weight| *weight == 0));
+        prop_assert!(table.iter().all(|position| weights[*position as usize] > 0));
+    }
+}
