@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use dataplane::packet::checksum::{self, Delta};
-use dataplane::packet::{Headers, MacAddr, Packet, PortRules, ipv4, parse, rewrite};
+use dataplane::forward::nat;
+use dataplane::packet::{Headers, MacAddr, Packet, PortRules, checksum, ipv4, parse};
 
 const BURST: usize = 32;
 
@@ -59,15 +59,15 @@ fn parse_burst(burst: &[Frame], rules: &PortRules, out: &mut [Headers; BURST]) -
     good
 }
 
-/// Exchanges source and destination of each packet, and takes one off a TTL that is then put back.
+/// Exchanges source and destination of each packet, as NAT would, and puts the TTL back that this has lowered.
 #[inline(never)]
 fn rewrite_burst(burst: &mut [Frame], headers: &[Headers; BURST], back: bool) {
     for (packet, headers) in burst.iter_mut().zip(headers) {
         let to = if back { headers.key } else { headers.key.reversed() };
         let frame = packet.bytes_mut();
-        rewrite::flow(frame, headers, &to, Delta::NONE);
+        nat::rewrite(frame, headers, &to);
         if let Some(ip) = frame.get_mut(14..34) {
-            ipv4::set_ttl(ip, 63 + u8::from(back));
+            ipv4::set_ttl(ip, 64);
         }
     }
 }

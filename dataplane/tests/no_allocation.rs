@@ -17,6 +17,27 @@ mod frames;
 #[path = "../src/worker/tests/plan.rs"]
 mod plan;
 
+#[allow(
+    dead_code,
+    reason = "shared with the worker's own tests, which use more of it"
+)]
+#[path = "../src/worker/tests/carried.rs"]
+mod carried;
+#[allow(
+    dead_code,
+    reason = "shared with the worker's own tests, which use more of it"
+)]
+#[path = "../src/worker/tests/header.rs"]
+mod header;
+#[path = "no_allocation/modes.rs"]
+mod modes;
+#[allow(
+    dead_code,
+    reason = "shared with the worker's own tests, which use more of it"
+)]
+#[path = "../src/worker/tests/wire.rs"]
+mod wire;
+
 use arrayvec::ArrayVec;
 use dataplane::drops::DropReason;
 use dataplane::flow::{Mode, TagIndex};
@@ -24,7 +45,9 @@ use dataplane::packet::{Packet, PortId};
 use dataplane::scheduler::SchedulerKind;
 use dataplane::service::Protocol;
 use dataplane::time::{Tick, seconds};
-use dataplane::worker::{BURST, Io, Listing, Mailbox, Order, PacketBurst, Worker, WorkerStats};
+use dataplane::worker::{
+    Arrival, BURST, Io, LARGE, Listing, Mailbox, Order, PacketBurst, Worker, WorkerStats,
+};
 use frames::*;
 use plan::*;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -66,7 +89,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-type Room = Box<[u8; 2048]>;
+type Room = Box<[u8]>;
 type Pool = Rc<RefCell<Vec<Room>>>;
 
 /// A packet whose memory goes back to its pool.
@@ -118,7 +141,7 @@ impl Packet for Pooled {
     }
 
     fn resize(&mut self, len: usize) -> bool {
-        let fits = self.start + len <= 2048;
+        let fits = self.start + len <= self.room.as_ref().unwrap().len();
         if fits {
             self.end = self.start + len;
         }
@@ -130,6 +153,14 @@ struct Ports {
     arriving: [VecDeque<Pooled>; 2],
     sent: Vec<(PortId, Pooled)>,
     pool: Pool,
+    /// Room for packets that are put together.
+    large: Pool,
+}
+
+/// That many packets of so many bytes.
+fn pool_of(packets: usize, bytes: usize) -> Pool {
+    let room = |_| vec![0; bytes].into_boxed_slice();
+    Rc::new(RefCell::new((0..packets).map(room).collect()))
 }
 
 impl Io for Ports {
@@ -150,14 +181,14 @@ impl Io for Ports {
     }
 
     fn allocate_large(&mut self) -> Option<Pooled> {
-        None
+        Pooled::new(&self.large, &[])
     }
 
-    fn hand_over(&mut self, _worker: u8, _port: PortId, packet: Pooled) -> Result<(), Pooled> {
+    fn hand_over(&mut self, _worker: u8, _arrival: Arrival, packet: Pooled) -> Result<(), Pooled> {
         Err(packet)
     }
 
-    fn take_over(&mut self, _burst: &mut ArrayVec<(PortId, Pooled), BURST>) {}
+    fn take_over(&mut self, _burst: &mut ArrayVec<(Arrival, Pooled), BURST>) {}
 }
 
 struct Rig {
@@ -169,11 +200,11 @@ struct Rig {
 
 impl Rig {
     fn new(plan: &mut Plan) -> Rig {
-        let pool: Pool = Rc::new(RefCell::new((0..4096).map(|_| Box::new([0; 2048])).collect()));
         let ports = Ports {
             arriving: [VecDeque::with_capacity(1024), VecDeque::with_capacity(1024)],
             sent: Vec::with_capacity(4096),
-            pool,
+            pool: pool_of(4096, 2048),
+            large: pool_of(4, 128 + LARGE),
         };
         let stats = Arc::new(WorkerStats::new(2, 64));
         let mailbox = Arc::new(Mailbox::default());
@@ -194,13 +225,20 @@ impl Rig {
         ports.arriving[usize::from(port.0)].push_back(packet);
     }
 
-    /// One turn under the eyes of the allocator; what was sent.
-    fn turn(&mut self) -> Vec<Seen> {
+    /// One turn under the eyes of the allocator; the frames that were sent.
+    fn turn_raw(&mut self) -> Vec<(PortId, Vec<u8>)> {
         COUNTING.set(true);
         self.worker.turn(self.now);
         COUNTING.set(false);
         let sent = self.worker.io_mut().sent.drain(..);
-        sent.map(|(port, packet)| Seen::read(port.0, packet.bytes()))
+        sent.map(|(port, packet)| (port, packet.bytes().to_vec()))
+            .collect()
+    }
+
+    fn turn(&mut self) -> Vec<Seen> {
+        let sent = self.turn_raw();
+        sent.iter()
+            .map(|(port, frame)| Seen::read(port.0, frame))
             .collect()
     }
 

@@ -8,7 +8,7 @@ use crate::engine::Frame;
 use anyhow::{Context, Result};
 use arrayvec::ArrayVec;
 use dataplane::packet::{Packet, PortId};
-use dataplane::worker::{BURST, Io, PacketBurst};
+use dataplane::worker::{Arrival, BURST, Io, PacketBurst};
 use dpdk::Mempool;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -182,9 +182,9 @@ impl Io for Generator {
         None
     }
 
-    fn hand_over(&mut self, _worker: u8, _port: PortId, packet: Frame) -> Result<(), Frame> {
+    fn hand_over(&mut self, _worker: u8, _arrival: Arrival, packet: Frame) -> Result<(), Frame> {
         Err(packet)
     }
 
-    fn take_over(&mut self, _burst: &mut ArrayVec<(PortId, Frame), BURST>) {}
+    fn take_over(&mut self, _burst: &mut ArrayVec<(Arrival, Frame), BURST>) {}
 }

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use dataplane::packet::{ChecksumStatus, Packet, PortId};
-use dataplane::worker::{BURST, Io, PacketBurst};
+use dataplane::worker::{Arrival, BURST, Io, PacketBurst};
 use dpdk::{Checksum, Mbuf, Mempool, RxQueue, TxQueue};
 
 /// An mbuf of one segment.
@@ -109,9 +109,9 @@ impl Io for DpdkIo {
     }
 
     /// There is one worker yet: nobody to hand anything to.
-    fn hand_over(&mut self, _worker: u8, _port: PortId, packet: Frame) -> Result<(), Frame> {
+    fn hand_over(&mut self, _worker: u8, _arrival: Arrival, packet: Frame) -> Result<(), Frame> {
         Err(packet)
     }
 
-    fn take_over(&mut self, _burst: &mut ArrayVec<(PortId, Frame), BURST>) {}
+    fn take_over(&mut self, _burst: &mut ArrayVec<(Arrival, Frame), BURST>) {}
 }

@@ -7,6 +7,7 @@
 //! sees neither the key nor the hashes.
 
 use crate::packet::FlowKey;
+use crate::packet::digest::{fold, mix};
 
 /// A hash function out of a family, chosen by 128 bits of key.
 #[derive(Clone, Copy, Debug)]
@@ -45,21 +46,6 @@ impl FlowHasher {
         let [k0, k1, k2, k3] = self.keys;
         fold(fold(a ^ k0, b ^ k1) ^ k2, b ^ k3)
     }
-}
-
-/// Both halves of the product, added without carry.
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// Spreads a key of poor quality (such as 0 or 1 in a test) over 64 bits; a permutation.
-fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]

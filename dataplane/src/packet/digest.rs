@@ -16,10 +16,8 @@ impl AddressDigest {
         let mut keys = [0; 5];
         let mut at = 0;
         while at < keys.len() {
+            keys[at] = mix(state);
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let word = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            keys[at] = word ^ (word >> 31);
             at += 1;
         }
         AddressDigest { keys }
@@ -43,9 +41,17 @@ impl AddressDigest {
     }
 }
 
+/// Spreads a key of poor quality (such as 0 or 1 in a test) over 64 bits; a permutation.
+pub(crate) const fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
 /// Both halves of the product, added without carry.
 #[inline]
-fn fold(a: u64, b: u64) -> u64 {
+pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

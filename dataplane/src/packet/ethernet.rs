@@ -11,6 +11,8 @@ use super::wire;
 
 /// The header's length in bytes: the offset of what the frame carries.
 pub const HEADER_LEN: usize = 14;
+/// The length in bytes of the shortest frame, without its checksum: what is shorter is padded (IEEE 802.3 3.2.8).
+pub const LEAST_LEN: usize = 60;
 /// The ethertype of IPv4.
 pub const IPV4: u16 = 0x0800;
 /// The ethertype of ARP.

@@ -1,6 +1,6 @@
 //! The packets of one burst between the stages: parallel arrays, so that a stage touches only what it needs.
 
-use super::io::BURST;
+use super::io::{Arrival, BURST};
 use crate::flow::{Hit, Query};
 use crate::packet::{Headers, PortId};
 use arrayvec::ArrayVec;
@@ -42,6 +42,16 @@ impl<P> Burst<P> {
         self.ports.clear();
         self.flows.clear();
         self.queries.clear();
+    }
+
+    /// What another worker has to be told of a packet.
+    pub(super) fn arrival(&self, place: Place) -> Arrival {
+        let at = usize::from(place);
+        Arrival {
+            port: self.ports[at],
+            largest_fragment: self.headers[at].largest_fragment,
+            identification: self.identifications[at],
+        }
     }
 
     /// Takes the packet out of its place.

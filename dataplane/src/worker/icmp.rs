@@ -46,7 +46,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             })) => self.resolve(neighbour, packet),
             Ok(Some(way)) => self.leave_in_fragments(way, packet, &headers, burst.identifications[at]),
             Ok(None) => self.stats.consumed.add(1),
-            Err(Elsewhere::Worker(owner)) => self.hand_over(owner, port, packet),
+            Err(Elsewhere::Worker(owner)) => self.hand_over(owner, burst.arrival(place), packet),
             Err(Elsewhere::Nowhere(refusal)) => self.refuse(packet, &headers, port, refusal),
         }
     }

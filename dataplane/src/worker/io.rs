@@ -14,6 +14,29 @@ pub const LARGE: usize = 65_280;
 /// Packets on their way in or out, in order.
 pub type PacketBurst<P> = ArrayVec<P, BURST>;
 
+/// What a worker knows of a packet when it hands that over, and the packet does not say itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Arrival {
+    /// The port that it arrived at.
+    pub port: PortId,
+    /// As [`Headers::largest_fragment`](crate::packet::Headers::largest_fragment), in bytes.
+    pub largest_fragment: u16,
+    /// The identification of the IPv6 fragments that it was put together from, in host order.
+    pub identification: u32,
+}
+
+impl Arrival {
+    /// A packet as it has come in by a port.
+    #[must_use]
+    pub const fn at(port: PortId) -> Arrival {
+        Arrival {
+            port,
+            largest_fragment: 0,
+            identification: 0,
+        }
+    }
+}
+
 /// The ports of one worker: its own queue pair of each, and the rings to the other workers.
 pub trait Io {
     /// The packet buffer of these ports.
@@ -32,10 +55,9 @@ pub trait Io {
     /// `None` when those have run out: there are few.
     fn allocate_large(&mut self) -> Option<Self::Packet>;
 
-    /// Hands a packet that arrived at `port` to the worker that owns its connection; gives it back when the
-    /// ring is full.
-    fn hand_over(&mut self, worker: u8, port: PortId, packet: Self::Packet) -> Result<(), Self::Packet>;
+    /// Hands a packet to the worker that owns its connection; gives it back when the ring is full.
+    fn hand_over(&mut self, worker: u8, arrival: Arrival, packet: Self::Packet) -> Result<(), Self::Packet>;
 
-    /// Appends packets that other workers handed to this one, with the port that each arrived at.
-    fn take_over(&mut self, burst: &mut ArrayVec<(PortId, Self::Packet), BURST>);
+    /// Appends packets that other workers handed to this one, as they were handed over.
+    fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, Self::Packet), BURST>);
 }

@@ -62,10 +62,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &self,
         tunnel: Option<u32>,
         neighbour: NeighbourId,
-        packet: &I::Packet,
+        packet: &mut I::Packet,
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
+        cut_padding(packet, headers);
         let length = headers.end - headers.l3;
         let largest = headers.largest_fragment;
         if largest == 0 && length > self.snapshot.ports[usize::from(port.0)].mtu {
@@ -151,6 +152,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 }
             }
         }
+    }
+}
+
+/// Takes off what stands behind the IP packet in a frame, as far as Ethernet does not ask for it: on a link with a
+/// smaller MTU that alone could make the frame too long.
+pub(super) fn cut_padding<P: Packet>(packet: &mut P, headers: &Headers) {
+    let end = usize::from(headers.end).max(ethernet::LEAST_LEN);
+    if packet.bytes().len() > end {
+        let shorter = packet.resize(end);
+        debug_assert!(shorter, "cutting needs no room");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ports in memory: what is put in at one end comes out at the other. For tests and `tidegate replay`.
 
-use super::io::{BURST, Io, PacketBurst};
+use super::io::{Arrival, BURST, Io, PacketBurst};
 use crate::packet::{PortId, TestPacket};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
@@ -63,9 +63,9 @@ impl Io for MemoryIo {
     }
 
     /// One worker only: there is nobody to hand anything to.
-    fn hand_over(&mut self, _worker: u8, _port: PortId, packet: TestPacket) -> Result<(), TestPacket> {
+    fn hand_over(&mut self, _worker: u8, _arrival: Arrival, packet: TestPacket) -> Result<(), TestPacket> {
         Err(packet)
     }
 
-    fn take_over(&mut self, _burst: &mut ArrayVec<(PortId, TestPacket), BURST>) {}
+    fn take_over(&mut self, _burst: &mut ArrayVec<(Arrival, TestPacket), BURST>) {}
 }

@@ -1,10 +1,11 @@
 //! The stages before the connection is known: receive, parse, steer, track.
 
 use super::burst::{Burst, Place};
-use super::{BURST, Io, Worker};
+use super::{Arrival, BURST, Io, Worker};
 use crate::arch;
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
+use crate::fragment::DatagramKey;
 use crate::neighbour::AddressClass;
 use crate::packet::{Headers, Kind, Packet, PortId, complete_partial, parse_into, vlan};
 use crate::worker::shard::Shard;
@@ -27,6 +28,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             arch::prefetch(packet.bytes(), 0);
             Some(packet)
         }));
+        self.parse(burst);
         self.process(burst);
         count
     }
@@ -36,7 +38,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if self.owned.is_all() {
             return 0;
         }
-        let mut arrived = ArrayVec::<(PortId, I::Packet), BURST>::new();
+        let mut arrived = ArrayVec::<(Arrival, I::Packet), BURST>::new();
         self.io.take_over(&mut arrived);
         let count = arrived.len();
         if count == 0 {
@@ -44,16 +46,37 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         self.stats.taken_over.add(count as u64);
         burst.clear();
-        for (port, packet) in arrived {
+        for (at, (arrival, packet)) in arrived.into_iter().enumerate() {
             burst.packets.push(Some(packet));
-            burst.ports.push(port);
+            burst.ports.push(arrival.port);
+            self.parse_once_more(burst, at as Place, &arrival);
         }
         self.process(burst);
         count
     }
 
+    /// What another worker has parsed before: what it knew of the packet holds on.
+    fn parse_once_more(&mut self, burst: &mut Burst<I::Packet>, place: Place, arrival: &Arrival) {
+        let at = usize::from(place);
+        let Some(packet) = &burst.packets[at] else {
+            return;
+        };
+        let rules = &self.rules[usize::from(arrival.port.0)];
+        match parse_into(packet, rules, &mut burst.headers[at]) {
+            Ok(()) => {
+                burst.headers[at].largest_fragment = arrival.largest_fragment;
+                burst.identifications[at] = arrival.identification;
+                self.sort(burst, place);
+            }
+            Err(reason) => {
+                if let Some(packet) = burst.take(place) {
+                    self.discard(packet, reason);
+                }
+            }
+        }
+    }
+
     fn process(&mut self, burst: &mut Burst<I::Packet>) {
-        self.parse(burst);
         self.steer(burst);
         self.track(burst);
         self.forward(burst);
@@ -136,6 +159,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if !self.is_wanted(destination) {
             return self.discard(packet, DropReason::NotForUs);
         }
+        let owner = self.gatherer(&packet, &burst.headers[at], burst.ports[at]);
+        if owner != self.number {
+            return self.hand_over(owner, Arrival::at(burst.ports[at]), packet);
+        }
         let Some(whole) = self.put_together(packet, &burst.headers[at], burst.ports[at]) else {
             return;
         };
@@ -153,6 +180,22 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     self.discard(packet, reason);
                 }
             }
+        }
+    }
+
+    /// The worker that puts the datagram of a fragment together: a device may spread fragments otherwise than packets
+    /// with ports, and the first one otherwise than the rest.
+    fn gatherer(&self, packet: &I::Packet, headers: &Headers, port: PortId) -> u8 {
+        if self.owned.is_all() {
+            return self.number;
+        }
+        match DatagramKey::of(packet.bytes(), headers, port) {
+            // The top bits: the low ones are a place in the table of fragments.
+            Some(key) => {
+                let shard = Shard::from_low_bits((key.hash(&self.digest) >> 57) as u32);
+                self.snapshot.shards.owner(shard)
+            }
+            None => self.number,
         }
     }
 
@@ -188,8 +231,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             match home {
                 Ok(owner) if owner == self.number => kept.push(place),
                 Ok(owner) => {
+                    let arrival = burst.arrival(place);
                     if let Some(packet) = burst.take(place) {
-                        self.hand_over(owner, burst.ports[usize::from(place)], packet);
+                        self.hand_over(owner, arrival, packet);
                     }
                 }
                 Err(reason) => {
@@ -235,8 +279,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Gives a packet to the worker that owns its connection.
-    pub(super) fn hand_over(&mut self, owner: u8, port: PortId, packet: I::Packet) {
-        match self.io.hand_over(owner, port, packet) {
+    pub(super) fn hand_over(&mut self, owner: u8, arrival: Arrival, packet: I::Packet) {
+        match self.io.hand_over(owner, arrival, packet) {
             Ok(()) => self.stats.handed_over.add(1),
             Err(packet) => self.discard(packet, DropReason::SteerFull),
         }

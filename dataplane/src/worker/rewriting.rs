@@ -9,7 +9,7 @@ use crate::flow::{Direction, FlowIndex, Hit, Mode, Record};
 use crate::forward::nat::{self, Target};
 use crate::forward::{fullnat, tun};
 use crate::neighbour::NeighbourId;
-use crate::packet::{FlowKey, Headers, Packet, PortId, ipv4, rewrite, sctp, tcp};
+use crate::packet::{FlowKey, Headers, Packet, PortId, ethernet, ipv4, rewrite, sctp, tcp};
 use crate::service::{Protocol, Server};
 use std::net::IpAddr;
 
@@ -104,7 +104,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// A new identification for a packet of our own that may be fragmented.
     pub(super) fn next_identification(&mut self) -> u32 {
-        self.identification = self.identification.wrapping_add(1);
+        self.identification = self.identification.wrapping_add(self.identification_step);
         self.identification
     }
 
@@ -233,13 +233,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &self,
         hit: Hit,
         neighbour: NeighbourId,
-        packet: &I::Packet,
+        packet: &mut I::Packet,
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
         let record = self.table.get(hit.id);
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
-        if tunnel.is_none() && headers.end - headers.l3 <= self.least_mtu && headers.largest_fragment == 0 {
+        // The frame, not the packet: padding counts on the wire.
+        let longest = ethernet::HEADER_LEN + usize::from(self.least_mtu);
+        if tunnel.is_none() && packet.bytes().len() <= longest && headers.largest_fragment == 0 {
             return Ok(0);
         }
         self.limit_for(tunnel, neighbour, packet, headers, port)

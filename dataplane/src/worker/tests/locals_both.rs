@@ -65,7 +65,7 @@ fn a_hundred_ports_are_a_hundred_connections_to_each_server() {
             let vip = family.vip(80);
             let mut seen = HashSet::new();
             for port in 0..200 {
-                let out = gateway.to_server(&opening(protocol, family.client(1, 1024 + port), vip));
+                let out = gateway.towards_server(&opening(protocol, family.client(1, 1024 + port), vip));
                 assert_eq!(out.from.ip(), family.local(0));
                 assert!((10_000..10_100).contains(&out.from.port()) && seen.insert((out.from, out.to)));
             }
@@ -82,7 +82,7 @@ fn a_hundred_ports_are_a_hundred_connections_to_each_server() {
             assert_eq!(gateway.ports_in_use(), 200);
             gateway.pass(seconds(910));
             assert_eq!((gateway.ports_in_use(), gateway.stats.connections.get()), (0, 0));
-            gateway.to_server(&late);
+            gateway.towards_server(&late);
         }
     }
 }
@@ -96,7 +96,9 @@ fn a_local_port_is_in_its_clients_shard() {
         let mut locals = HashSet::new();
         for port in 0..300 {
             let from = family.client(1 + (port % 7) as u8, 1024 + 37 * port);
-            let local = gateway.to_server(&Wire::tcp(from, family.vip(80), SYN, b"")).from;
+            let local = gateway
+                .towards_server(&Wire::tcp(from, family.vip(80), SYN, b""))
+                .from;
             let key = &gateway.worker.shard_key;
             assert_eq!(
                 key.shard_of(local.ip(), local.port()),
@@ -116,7 +118,7 @@ fn without_a_local_address_of_the_family_nothing_is_opened() {
     let syn = |family: Family| Wire::tcp(family.client(1, 1024), family.vip(80), SYN, b"");
     let (dropped, _) = gateway.dropped_by(|gateway| gateway.exchange(WAN, &syn(Family::V6)));
     assert_eq!(dropped, Some((DropReason::LocalPortsExhausted, 1)));
-    gateway.to_server(&syn(Family::V4));
+    gateway.towards_server(&syn(Family::V4));
 }
 
 /// FULLNAT keeps the family of a packet.
@@ -158,17 +160,17 @@ fn recycle(family: Family, last: u32, initial: u32) {
     let (old, new, vip) = (family.client(1, 1024), family.client(2, 1024), family.vip(80));
     // Ends at `last`: SYN, data and FIN take a sequence number each.
     let start = last.wrapping_sub(6);
-    let syn = gateway.to_server(&segment(old, vip, SYN, (start, 0), b""));
+    let syn = gateway.towards_server(&segment(old, vip, SYN, (start, 0), b""));
     let (local, server) = (syn.from, syn.to);
     let next = start.wrapping_add(1);
-    gateway.to_client(&segment(server, local, SYN | ACK, (1, next), b""));
-    gateway.to_server(&segment(old, vip, PSH | ACK, (next, 2), b"data"));
-    gateway.to_client(&segment(server, local, FIN | ACK, (2, last.wrapping_sub(1)), b""));
-    gateway.to_server(&segment(old, vip, FIN | ACK, (last.wrapping_sub(1), 3), b""));
+    gateway.towards_client(&segment(server, local, SYN | ACK, (1, next), b""));
+    gateway.towards_server(&segment(old, vip, PSH | ACK, (next, 2), b"data"));
+    gateway.towards_client(&segment(server, local, FIN | ACK, (2, last.wrapping_sub(1)), b""));
+    gateway.towards_server(&segment(old, vip, FIN | ACK, (last.wrapping_sub(1), 3), b""));
 
     let timestamps = [8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 1];
     let syn = segment(new, vip, SYN, (initial, 0), b"").with_options(&timestamps);
-    let shown = gateway.to_server(&syn);
+    let shown = gateway.towards_server(&syn);
     assert_eq!(
         (shown.from, shown.to),
         (local, server),
@@ -184,7 +186,7 @@ fn recycle(family: Family, last: u32, initial: u32) {
     let shift = sequence.wrapping_sub(initial);
     assert_eq!(shift == 0, initial == last.wrapping_add(1));
 
-    let reply = gateway.to_client(&segment(
+    let reply = gateway.towards_client(&segment(
         server,
         local,
         SYN | ACK,
@@ -195,7 +197,7 @@ fn recycle(family: Family, last: u32, initial: u32) {
     assert_eq!(numbers(&reply), (70, initial.wrapping_add(1), &[][..]));
     let data = segment(new, vip, PSH | ACK, (initial.wrapping_add(1), 71), b"get");
     assert_eq!(
-        numbers(&gateway.to_server(&data)),
+        numbers(&gateway.towards_server(&data)),
         (sequence.wrapping_add(1), 71, &[][..])
     );
     let sack = |by: u32| {
@@ -203,7 +205,7 @@ fn recycle(family: Family, last: u32, initial: u32) {
         [&[1, 1, 5, 10][..], &edge(100), &edge(200)].concat()
     };
     let reply = segment(server, local, ACK, (71, sequence.wrapping_add(4)), b"").with_options(&sack(shift));
-    let reply = gateway.to_client(&reply);
+    let reply = gateway.towards_client(&reply);
     assert_eq!(numbers(&reply), (71, initial.wrapping_add(4), &sack(0)[..]));
     let recycled: u64 = gateway
         .worker
@@ -222,11 +224,11 @@ fn an_error_quotes_the_numbers_that_its_reader_knows() {
         let (client, vip) = (family.client(1, 1024), family.vip(80));
         let (local, server) = gateway.open_both(client, vip);
         gateway.worker.table.get_mut(RecordId(1)).sequence_shift = 1_000_000;
-        let about = gateway.to_server(&segment(client, vip, ACK, (2000, 5001), b"data"));
+        let about = gateway.towards_server(&segment(client, vip, ACK, (2000, 5001), b"data"));
         assert_eq!((about.from, numbers(&about).0), (local, 1_002_000));
         let (kind, header) = if family == Family::V4 { (3, 20) } else { (1, 40) };
         let quote = &about.packet()[..header + 8];
-        let seen = gateway.to_client(&Wire::icmp(server.ip(), local.ip(), kind, 1, 0, quote));
+        let seen = gateway.towards_client(&Wire::icmp(server.ip(), local.ip(), kind, 1, 0, quote));
         assert_eq!((seen.from.ip(), quoted(seen.data())), (vip.ip(), (client, vip)));
         assert_eq!(
             u32::from_be_bytes(seen.data()[header + 4..][..4].try_into().unwrap()),
@@ -341,12 +343,12 @@ proptest! {
         }
         let acked = flags & ACK != 0;
         let (seen, expected) = if there {
-            let seen = gateway.to_server(&packet);
+            let seen = gateway.towards_server(&packet);
             let expected = segment(local, server, flags, (at.0.wrapping_add(shift), at.1), &data);
             (seen, expected.with_options(&sack(0)))
         } else {
             let back = if acked { shift } else { 0 };
-            let seen = gateway.to_client(&packet);
+            let seen = gateway.towards_client(&packet);
             let expected = segment(vip, client, flags, (at.0, at.1.wrapping_sub(back)), &data);
             (seen, expected.with_options(&sack(back)))
         };

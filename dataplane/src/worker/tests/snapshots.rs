@@ -118,8 +118,8 @@ fn connections_wait_while_there_is_no_service_at_all() {
     gateway.establish(from, WEB);
     let service = gateway.plan.services[0].clone();
     gateway.change(|plan| plan.services[0] = None);
-    let server = end(server_ip(1).octets(), 80);
-    let passed = gateway.forward(&Sent::tcp(server, from, ACK));
+    let server = end(server_ip(1).octets(), WEB.port());
+    let passed = gateway.answer(&Sent::tcp(server, from, ACK));
     assert_eq!((passed.from, passed.to), (server, from), "untranslated");
     assert_eq!(gateway.connections().len(), 1);
     gateway.change(|plan| plan.services[0] = service);

@@ -127,7 +127,7 @@ fn answer(gateway: &mut Gateway, payload: &[u8], family: Family, mode: Mode) {
         return;
     }
     let (client, vip) = (family.client(1, 40000), family.vip(80));
-    let local = gateway.to_server(&Wire::udp(client, vip, b"")).from;
+    let local = gateway.towards_server(&Wire::udp(client, vip, b"")).from;
     let reply = Wire::udp(family.server(1, 8080), local, payload).may_be_cut();
     let mut pieces = fragments(&reply, family);
     pieces.swap(0, 1);
@@ -192,7 +192,7 @@ fn fragments_from_a_shared_address_are_told_apart() {
 fn identification(sent: &[Out]) -> u32 {
     assert!(sent.len() > 1);
     let of = |packet: &[u8]| match packet[0] >> 4 {
-        4 => word(packet, 4).into(),
+        4 => u16::from_be_bytes([packet[4], packet[5]]).into(),
         _ => {
             assert_eq!(packet[6], 44, "a fragment");
             u32::from_be_bytes(packet[44..48].try_into().unwrap())
@@ -347,7 +347,7 @@ fn segments_in_fragments_move_the_state() {
         let syn = Wire::tcp(client, vip, SYN, &[1; 1600]).may_be_cut();
         let arrived = whole(all(&mut gateway, WAN, &fragments(&syn, family)), LAN);
         assert_eq!(Wire::read(&arrived), syn.between(client, server).later());
-        gateway.to_client(&Wire::tcp(server, client, SYN | ACK, b""));
+        gateway.towards_client(&Wire::tcp(server, client, SYN | ACK, b""));
         let ack = Wire::tcp(client, vip, ACK, &[1; 1600]).may_be_cut();
         all(&mut gateway, WAN, &fragments(&ack, family));
         assert_eq!(gateway.state().0, "ESTABLISHED");

@@ -1,14 +1,16 @@
 //! Steering between workers: each packet is handed to the worker that owns its endpoint, and to no other.
 
+use super::carried::*;
 use super::frames::*;
 use super::plan::*;
+use super::wire::*;
 use crate::drops::DropReason;
 use crate::flow::{Mode, TagIndex};
 use crate::packet::{PortId, TestPacket};
 use crate::service::Protocol;
 use crate::time::Tick;
 use crate::worker::shard::{ShardKey, ShardMap};
-use crate::worker::{BURST, Io, Mailbox, MemoryIo, PacketBurst, Worker, WorkerStats};
+use crate::worker::{Arrival, BURST, Io, Mailbox, MemoryIo, PacketBurst, Worker, WorkerStats};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
@@ -19,9 +21,9 @@ const WORKERS: u8 = 3;
 /// Ports in memory, and rings to the other workers that hold so many packets.
 struct Fabric {
     ports: MemoryIo,
-    handed: Vec<(u8, PortId, TestPacket)>,
+    handed: Vec<(u8, Arrival, TestPacket)>,
     room: usize,
-    coming: VecDeque<(PortId, TestPacket)>,
+    coming: VecDeque<(Arrival, TestPacket)>,
 }
 
 impl Io for Fabric {
@@ -43,15 +45,15 @@ impl Io for Fabric {
         self.ports.allocate_large()
     }
 
-    fn hand_over(&mut self, worker: u8, port: PortId, packet: TestPacket) -> Result<(), TestPacket> {
+    fn hand_over(&mut self, worker: u8, arrival: Arrival, packet: TestPacket) -> Result<(), TestPacket> {
         if self.handed.len() == self.room {
             return Err(packet);
         }
-        self.handed.push((worker, port, packet));
+        self.handed.push((worker, arrival, packet));
         Ok(())
     }
 
-    fn take_over(&mut self, burst: &mut ArrayVec<(PortId, TestPacket), BURST>) {
+    fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, TestPacket), BURST>) {
         let count = self.coming.len().min(burst.remaining_capacity());
         burst.extend(self.coming.drain(..count));
     }
@@ -59,6 +61,8 @@ impl Io for Fabric {
 
 /// Who handed a packet over, and to whom.
 type HandOver = (u8, u8);
+/// Who sent a frame, by which port.
+type SentBy = (u8, PortId, Vec<u8>);
 
 /// The workers of one gateway, their packets carried from ring to ring by hand.
 struct Team {
@@ -115,26 +119,30 @@ impl Team {
     /// was sent, by whom.
     fn deliver(&mut self, at: u8, port: PortId, packet: &Sent) -> (Vec<HandOver>, Vec<(u8, Seen)>) {
         let mac = if port == WAN { WAN_MAC } else { LAN_MAC };
-        self.workers[usize::from(at)]
-            .io_mut()
-            .ports
-            .arrive(port, &packet.frame(mac));
+        let (handed, sent) = self.carry(at, port, &packet.frame(mac));
+        let read = sent
+            .into_iter()
+            .map(|(number, port, frame)| (number, Seen::read(port.0, &frame)))
+            .filter(|(_, seen)| seen.protocol != 0);
+        (handed, read.collect())
+    }
+
+    /// As [`Team::deliver`]; frames as they are.
+    fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
+        self.workers[usize::from(at)].io_mut().ports.arrive(port, frame);
         let (mut handed, mut sent) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             for number in 0..WORKERS {
                 let worker = &mut self.workers[usize::from(number)];
                 worker.turn(Tick(0));
                 let frames = worker.io_mut().ports.take_sent();
-                let read = frames
-                    .into_iter()
-                    .map(|(port, frame)| (number, Seen::read(port.0, &frame)));
-                sent.extend(read.filter(|(_, seen)| seen.protocol != 0));
-                for (to, port, packet) in std::mem::take(&mut worker.io_mut().handed) {
+                sent.extend(frames.into_iter().map(|(port, frame)| (number, port, frame)));
+                for (to, arrival, packet) in std::mem::take(&mut worker.io_mut().handed) {
                     handed.push((number, to));
                     self.workers[usize::from(to)]
                         .io_mut()
                         .coming
-                        .push_back((port, packet));
+                        .push_back((arrival, packet));
                 }
             }
         }
@@ -196,6 +204,52 @@ fn packets_reach_their_owner_from_every_queue() {
         total(|stats| stats.handed_over.get()),
         total(|stats| stats.taken_over.get())
     );
+}
+
+/// FRAG-01: fragments of one datagram that arrive at different queues come together at one worker, and the packet
+/// goes on by the one that owns its client, cut as it came; nothing of it is taken for what an offload has merged.
+#[test]
+fn fragments_come_together_from_every_queue() {
+    let mut team = Team::new(usize::MAX);
+    // What is announced at the start is out of the way.
+    team.carry(0, WAN, &[0; 60]);
+    let mut elsewhere = 0;
+    let mut known = std::collections::HashSet::new();
+    for n in 0..60u16 {
+        let from = client(1, 2000 + n);
+        let mut packet = Wire::udp(from.into(), DNS.into(), &[n as u8; 3000]).may_be_cut();
+        packet.label = n;
+        let pieces = cut(&packet.packet(), 1000);
+        let mut sent = Vec::new();
+        let mut gatherers = Vec::new();
+        for (number, piece) in pieces.iter().enumerate() {
+            let at = (number % usize::from(WORKERS)) as u8;
+            let (handed, out) = team.carry(at, WAN, &link(WAN_MAC, piece));
+            // With the last one, the packet may be handed on as well.
+            if number + 1 < pieces.len() {
+                gatherers.push(handed.first().map_or(at, |(_, to)| *to));
+            }
+            sent.extend(out);
+        }
+        assert!(gatherers.iter().all(|one| *one == gatherers[0]), "{gatherers:?}");
+        let owner = team.owner(from);
+        elsewhere += u8::from(gatherers[0] != owner);
+        assert!(
+            sent.iter()
+                .all(|(number, port, _)| (*number, *port) == (owner, LAN))
+        );
+        let pieces: Vec<_> = sent.iter().map(|(_, _, frame)| frame[14..].to_vec()).collect();
+        assert!(pieces.iter().all(|piece| piece.len() <= 1020));
+        let seen = Wire::read(&assemble(&pieces));
+        let mut expected = packet.between(seen.from, seen.to).later();
+        if seen.from != packet.from {
+            // From a local address, which the workers share: none of them gives what another has given.
+            expected.label = seen.label;
+        }
+        assert_eq!(seen, expected);
+        assert!(known.insert((seen.from.ip(), seen.to, seen.label)), "{n}");
+    }
+    assert!(elsewhere > 10, "the packet has to travel as well: {elsewhere}");
 }
 
 #[test]

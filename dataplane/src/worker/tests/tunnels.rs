@@ -4,6 +4,7 @@ use super::carried::*;
 use super::exchange::*;
 use super::frames::{ACK, SYN};
 use super::gateway::*;
+use super::header::word;
 use super::modes::{KINDS, tunnelled};
 use super::plan::*;
 use super::wire::*;
@@ -220,5 +221,44 @@ fn a_tunnels_server_hears_errors_through_the_tunnel() {
         let out = gateway.pass_on(WAN, &sent);
         let (header, _, carried) = unwrap(&out.packet);
         assert_eq!((header.to, carried), (outer.server(1, 0).ip(), sent.later()));
+    }
+}
+
+/// `tunnel_source`: each flow has an outer source address of its own from the prefix, always the same one, so that
+/// the server's queues share the load; errors to that address are about the tunnel as well.
+#[test]
+fn tunnels_may_come_from_a_prefix() {
+    for outer in Family::BOTH {
+        let mut plan = tunnelled(Family::V4, outer, TunnelKind::Ipip, TunnelChecksum::None);
+        plan.settings.tunnel_source = Some("10.99.0.0/16".parse().unwrap());
+        plan.settings.tunnel_source6 = Some("2001:db8:99::/48".parse().unwrap());
+        let prefix = match outer {
+            Family::V4 => plan.settings.tunnel_source,
+            Family::V6 => plan.settings.tunnel_source6,
+        };
+        let mut gateway = Gateway::new(plan);
+        let vip = Family::V4.vip(80);
+        let mut sources = std::collections::HashSet::new();
+        for port in 1..=20 {
+            let client = Family::V4.client(1, port);
+            let mut last = None;
+            for flags in [SYN, ACK] {
+                let wrapped = gateway.pass_on(WAN, &Wire::tcp(client, vip, flags, b"")).packet;
+                let (header, _, _) = unwrap(&wrapped);
+                assert!(prefix.unwrap().contains(header.from), "{}", header.from);
+                assert_eq!(*last.get_or_insert(header.from), header.from);
+                sources.insert(header.from);
+                if flags == ACK {
+                    let (kind, code, rest) = too_big(outer, 1400);
+                    let router = outer.server(7, 0).ip();
+                    let told =
+                        gateway.pass_on(LAN, &Wire::icmp(router, header.from, kind, code, rest, &wrapped));
+                    let room = 1400 - if outer == Family::V4 { 20 } else { 40 };
+                    assert_eq!(told.wire().message(), too_big(Family::V4, room));
+                    assert_eq!(quoted(told.wire().data()), (client, vip));
+                }
+            }
+        }
+        assert!(sources.len() > 15, "{}", sources.len());
     }
 }
