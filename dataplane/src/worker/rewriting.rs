@@ -104,7 +104,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// A new identification for a packet of our own that may be fragmented.
     pub(super) fn next_identification(&mut self) -> u32 {
-        self.identification = self.identification.wrapping_add(1);
+        self.identification = self.identification.wrapping_add(self.identification_step);
         self.identification
     }
 

@@ -4,7 +4,6 @@ use super::carried::*;
 use super::exchange::*;
 use super::frames::{ACK, SYN};
 use super::gateway::*;
-use super::header::word;
 use super::plan::*;
 use super::wire::*;
 use crate::drops::DropReason;
@@ -193,7 +192,7 @@ fn fragments_from_a_shared_address_are_told_apart() {
 fn identification(sent: &[Out]) -> u32 {
     assert!(sent.len() > 1);
     let of = |packet: &[u8]| match packet[0] >> 4 {
-        4 => word(packet, 4).into(),
+        4 => u16::from_be_bytes([packet[4], packet[5]]).into(),
         _ => {
             assert_eq!(packet[6], 44, "a fragment");
             u32::from_be_bytes(packet[44..48].try_into().unwrap())
