@@ -25,7 +25,7 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, record: &mut Record, directi
     nat::translate(ip, segment, headers, &to, sequence);
 }
 
-/// As [`rewrite`], for any TCP, UDP or SCTP packet of either family: `to` is where it goes, of the packet's own family.
+/// As [`rewrite()`], for any TCP, UDP or SCTP packet of either family: `to` is where it goes, of the packet's own family.
 /// What [`nat::rewrite_any`] says of SCTP holds here too.
 pub fn rewrite_any(
     frame: &mut [u8],

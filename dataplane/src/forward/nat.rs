@@ -11,7 +11,7 @@ const ADDRESSES: usize = 12;
 const HOP_LIMIT: usize = 7;
 const ADDRESSES6: usize = 8;
 
-/// Whether a packet is of the kind that [`translate`] is for: IPv4 with TCP or UDP.
+/// Whether a packet is of the kind that [`rewrite()`] is for: IPv4 with TCP or UDP.
 #[inline]
 #[must_use]
 pub fn is_plain(headers: &Headers) -> bool {
