@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 mod numbers;
 mod room;
 
-/// Families in which FULLNAT is there.
-const FAMILIES: [Family; 1] = [Family::V4];
+/// TOA is the same over both, but for the length of the option.
+const FAMILIES: [Family; 2] = Family::BOTH;
 /// The server's initial sequence number.
 const ISN: u32 = 7000;
 /// What is due to carry the option acknowledges this.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 fn a_recycled_port_continues_above_the_last_number() {
     for family in FAMILIES {
         let mut plan = Told::plan(family);
-        plan.use_locals(pool(1, 10_000, 10_000));
+        plan.use_locals(both_pool(1, 10_000, 10_000));
         let mut told = Told::asked(plan, family);
         told.answers();
         // All of it before the client acknowledges more than the handshake.
@@ -50,7 +50,7 @@ fn a_recycled_port_continues_above_the_last_number() {
 fn a_port_of_a_connection_that_said_nothing_is_given_again() {
     for family in FAMILIES {
         let mut plan = Told::plan(family);
-        plan.use_locals(pool(1, 10_000, 10_000));
+        plan.use_locals(both_pool(1, 10_000, 10_000));
         let mut told = Told::asked(plan, family);
         told.answers();
         let ack = told.client_says(ACK, 1000, FIRST, b"");

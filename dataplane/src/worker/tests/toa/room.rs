@@ -98,13 +98,12 @@ fn a_segment_in_fragments_tells_the_client() {
         }
         let packets: Vec<_> = out.into_iter().map(|out| out.packet).collect();
         assert!(packets.len() > 1 && packets.iter().all(|packet| packet.len() <= pieces[0].len()));
-        let seen = Wire::read(&assemble(&packets));
-        // Fragments from a shared address have an identification of the gateway's.
-        let expected = Wire {
-            label: seen.label,
-            ..told.expected(&sent, true)
-        };
-        assert_eq!(seen, expected);
+        let mut seen = Wire::read(&assemble(&packets));
+        if family == Family::V4 {
+            // Fragments from a shared address have an identification of the gateway's.
+            seen.label = sent.label;
+        }
+        assert!(seen == told.expected(&sent, true));
         assert_eq!(told.gateway.stats.toa_added.get(), 1);
     }
 }
