@@ -23,6 +23,12 @@ mod plan;
 )]
 #[path = "../src/worker/tests/carried.rs"]
 mod carried;
+#[allow(
+    dead_code,
+    reason = "shared with the worker's own tests, which use more of it"
+)]
+#[path = "../src/worker/tests/header.rs"]
+mod header;
 #[path = "no_allocation/modes.rs"]
 mod modes;
 #[allow(

@@ -27,7 +27,7 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, to: &FlowKey) {
     }
 }
 
-/// As [`rewrite`], over the two parts of a packet; `more` is what else has changed in the segment.
+/// As [`rewrite()`], over the two parts of a packet; `more` is what else has changed in the segment.
 #[inline]
 pub(super) fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to: &FlowKey, more: Delta) {
     let [source, destination, ports] = to.words();
@@ -52,7 +52,7 @@ pub(super) fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to
     }
 }
 
-/// Where a packet that [`rewrite`] is not for is to go.
+/// Where a packet that [`rewrite()`] is not for is to go.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
     /// IPv4: addresses and ports of this key.

@@ -69,7 +69,7 @@ fn traffic(rig: &mut Rig, family: Family, number: u16) {
         tcp(vip, ACK, b"last hop").hops(1),
         Wire::ping(client.ip(), family.server(5, 0).ip(), b"to a stranger"),
     ];
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         inbound.push(tcp(vip, FIN | ACK, b""));
     }
     for packet in inbound {
@@ -77,7 +77,7 @@ fn traffic(rig: &mut Rig, family: Family, number: u16) {
     }
     // Whole, or never.
     let pieces = cut(&long, 1240);
-    let count = if number % 4 == 0 { 2 } else { 3 };
+    let count = if number.is_multiple_of(4) { 2 } else { 3 };
     for piece in &pieces[..count] {
         come(rig, WAN, piece);
     }

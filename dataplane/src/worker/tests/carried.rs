@@ -1,6 +1,7 @@
 //! What packets travel in, for tests: frames with and without tags, tunnels, fragments. As naive as [`super::wire`].
 
 use super::frames::ones_sum;
+use super::header::{Outer, word};
 use super::wire::*;
 use dataplane::packet::{MacAddr, PortId};
 

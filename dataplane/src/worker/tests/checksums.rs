@@ -94,11 +94,14 @@ fn ip_options_pass_through_nat_and_tunnels() {
             let packet = packet.with_between(&options);
             let server = Family::V4.server(1, 8080);
             assert_eq!(
-                translating.to_server(&packet),
+                translating.towards_server(&packet),
                 packet.between(client, server).later()
             );
             let reply = packet.between(server, client);
-            assert_eq!(translating.to_client(&reply), reply.between(vip, client).later());
+            assert_eq!(
+                translating.towards_client(&reply),
+                reply.between(vip, client).later()
+            );
             let out = wrapping.pass_on(WAN, &packet);
             assert_eq!(unwrap(&out.packet).2, packet.later());
         }
@@ -136,10 +139,16 @@ fn extension_headers_are_walked_over() {
             let data: &[u8] = if flags & PSH != 0 { b"odd" } else { b"" };
             if from_client {
                 let packet = Wire::tcp(client, vip, flags, data).with_between(&chain);
-                assert_eq!(gateway.to_server(&packet), packet.between(client, server).later());
+                assert_eq!(
+                    gateway.towards_server(&packet),
+                    packet.between(client, server).later()
+                );
             } else {
                 let packet = Wire::tcp(server, client, flags, data).with_between(&chain);
-                assert_eq!(gateway.to_client(&packet), packet.between(vip, client).later());
+                assert_eq!(
+                    gateway.towards_client(&packet),
+                    packet.between(vip, client).later()
+                );
             }
             assert_eq!(gateway.state().0, state, "after {flags:02x}");
         }
@@ -155,15 +164,15 @@ fn extension_headers_stay_in_every_mode() {
         let sctp = Wire::sctp(client, vip, 0, &super::sctp::init(&[])).with_between(&chain);
         let server = Family::V6.server(1, 8080);
         assert_eq!(
-            nat(Protocol::Udp).to_server(&udp),
+            nat(Protocol::Udp).towards_server(&udp),
             udp.between(client, server).later()
         );
         assert_eq!(
-            nat(Protocol::Sctp).to_server(&sctp),
+            nat(Protocol::Sctp).towards_server(&sctp),
             sctp.between(client, server).later()
         );
         let mut gateway = Gateway::new(Plan::dual_web(Mode::Dr, Protocol::Udp, 1, 80));
-        assert_eq!(gateway.to_server(&udp), udp.later());
+        assert_eq!(gateway.towards_server(&udp), udp.later());
         let plan = super::modes::tunnelled(Family::V6, Family::V4, TunnelKind::Ipip, TunnelChecksum::None);
         let out = Gateway::new(plan).pass_on(WAN, &udp);
         assert_eq!(unwrap(&out.packet).2, udp.later());

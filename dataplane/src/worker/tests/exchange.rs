@@ -3,6 +3,7 @@
 use super::carried::*;
 use super::frames::{ACK, SYN};
 use super::gateway::*;
+use super::header::word;
 use super::plan::*;
 use super::wire::*;
 use crate::packet::PortId;
@@ -36,14 +37,14 @@ impl Gateway {
     }
 
     /// A packet from a client that goes on, not in a tunnel; what the server gets.
-    pub(super) fn to_server(&mut self, packet: &Wire) -> Wire {
+    pub(super) fn towards_server(&mut self, packet: &Wire) -> Wire {
         let out = self.pass_on(WAN, packet);
         assert_eq!((out.port, out.from_mac), (LAN, LAN_MAC));
         out.wire()
     }
 
     /// A packet from a server that goes on; what the client gets.
-    pub(super) fn to_client(&mut self, packet: &Wire) -> Wire {
+    pub(super) fn towards_client(&mut self, packet: &Wire) -> Wire {
         let out = self.pass_on(LAN, packet);
         assert_eq!((out.port, out.to_mac, out.from_mac), (WAN, ROUTER_MAC, WAN_MAC));
         out.wire()
@@ -59,10 +60,10 @@ impl Gateway {
     /// A TCP connection through a server that answers through the gateway: client and server have opened it. What
     /// the server takes for its client, and the server.
     pub(super) fn open_both(&mut self, client: SocketAddr, vip: SocketAddr) -> (SocketAddr, SocketAddr) {
-        let syn = self.to_server(&Wire::tcp(client, vip, SYN, b""));
-        let answer = self.to_client(&Wire::tcp(syn.to, syn.from, SYN | ACK, b""));
+        let syn = self.towards_server(&Wire::tcp(client, vip, SYN, b""));
+        let answer = self.towards_client(&Wire::tcp(syn.to, syn.from, SYN | ACK, b""));
         assert_eq!((answer.from, answer.to), (vip, client));
-        self.to_server(&Wire::tcp(client, vip, ACK, b""));
+        self.towards_server(&Wire::tcp(client, vip, ACK, b""));
         (syn.from, syn.to)
     }
 

@@ -4,6 +4,7 @@
 use super::carried::*;
 use super::frames::{ACK, FIN, RST, SYN, arp, ones_sum};
 use super::gateway::*;
+use super::header::word;
 use super::plan::*;
 use super::wire::*;
 use crate::flow::Mode;

@@ -117,16 +117,16 @@ proptest! {
         plan.add(family.vip(80), protocol, vec![family.real(1, mode, ports.1)]);
         let mut gateway = Gateway::new(plan);
         let (client, vip) = (family.client(1, ports.0), family.vip(80));
-        let seen = gateway.to_server(&first(protocol, client, vip));
+        let seen = gateway.towards_server(&first(protocol, client, vip));
         let (local, server) = (seen.from, seen.to);
         prop_assert_eq!(server, family.server(1, ports.1));
         for (there, shape) in &shapes {
             if *there {
                 let packet = shape.packet(protocol, client, vip);
-                prop_assert_eq!(gateway.to_server(&packet), packet.between(local, server).later());
+                prop_assert_eq!(gateway.towards_server(&packet), packet.between(local, server).later());
             } else {
                 let packet = shape.packet(protocol, server, local);
-                prop_assert_eq!(gateway.to_client(&packet), packet.between(vip, client).later());
+                prop_assert_eq!(gateway.towards_client(&packet), packet.between(vip, client).later());
             }
         }
         prop_assert_eq!(gateway.connections().len(), 1);

@@ -41,9 +41,12 @@ fn nat_shows_each_side_its_own_ends() {
         let mut gateway = Gateway::new(plan);
         let (client, vip, server) = (family.client(1, 40000), family.vip(80), family.server(1, 8080));
         let query = Wire::udp(client, vip, b"query");
-        assert_eq!(gateway.to_server(&query), query.between(client, server).later());
+        assert_eq!(
+            gateway.towards_server(&query),
+            query.between(client, server).later()
+        );
         let reply = Wire::udp(server, client, b"the answer");
-        assert_eq!(gateway.to_client(&reply), reply.between(vip, client).later());
+        assert_eq!(gateway.towards_client(&reply), reply.between(vip, client).later());
 
         assert_eq!(gateway.open_both(client, vip), (client, server));
         for data in [&b"odd"[..], b"even", &[7; 1400]] {
@@ -52,13 +55,16 @@ fn nat_shows_each_side_its_own_ends() {
             assert_eq!((out.port, out.to_mac), (LAN, server_mac(1)));
             assert_eq!(out.wire(), segment.between(client, server).later());
             let answer = Wire::tcp(server, client, PSH | ACK, data);
-            assert_eq!(gateway.to_client(&answer), answer.between(vip, client).later());
+            assert_eq!(
+                gateway.towards_client(&answer),
+                answer.between(vip, client).later()
+            );
         }
         let mut states = gateway.states();
         states.sort_unstable();
         assert_eq!(states, ["ESTABLISHED", "UDP"]);
-        gateway.to_client(&Wire::tcp(server, client, FIN | ACK, b""));
-        gateway.to_server(&Wire::tcp(client, vip, FIN | ACK, b""));
+        gateway.towards_client(&Wire::tcp(server, client, FIN | ACK, b""));
+        gateway.towards_server(&Wire::tcp(client, vip, FIN | ACK, b""));
         assert!(gateway.states().contains(&"TIME_WAIT"), "{:?}", gateway.states());
         let stats = gateway.server(family.real(1, Mode::Nat, 0).slot as usize);
         assert_eq!(
@@ -206,11 +212,11 @@ fn one_nat_server_behind_two_vips_keeps_their_clients_apart() {
         for (vip, shown) in vips.into_iter().zip(shown) {
             let request = Wire::tcp(client, vip, PSH | ACK, b"GET / HTTP/1.0");
             assert_eq!(
-                gateway.to_server(&request),
+                gateway.towards_server(&request),
                 request.between(shown, server).later()
             );
             let page = Wire::tcp(server, shown, PSH | ACK, b"HTTP/1.0 200 OK");
-            assert_eq!(gateway.to_client(&page), page.between(vip, client).later());
+            assert_eq!(gateway.towards_client(&page), page.between(vip, client).later());
         }
         assert_eq!(gateway.connections().len(), 2);
     }

@@ -181,7 +181,7 @@ fn an_overloaded_server_is_none() {
         server.upper_threshold = 1;
         plan.add(family.vip(80), Protocol::Udp, vec![server]);
         let mut gateway = Gateway::new(plan);
-        gateway.to_server(&Wire::udp(family.client(1, 1), family.vip(80), b""));
+        gateway.towards_server(&Wire::udp(family.client(1, 1), family.vip(80), b""));
         let second = Wire::udp(family.client(1, 2), family.vip(80), b"");
         check_unreachable(&gateway.told(&second), &second, family);
     }

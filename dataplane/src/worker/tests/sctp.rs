@@ -56,7 +56,7 @@ fn listed(address: IpAddr) -> Vec<u8> {
 
 /// Opens an association; what the server takes for its client, and the server.
 fn associate(gateway: &mut Gateway, client: SocketAddr, vip: SocketAddr) -> (SocketAddr, SocketAddr) {
-    let shown = gateway.to_server(&Wire::sctp(client, vip, 0, &init(&[])));
+    let shown = gateway.towards_server(&Wire::sctp(client, vip, 0, &init(&[])));
     let (local, server) = (shown.from, shown.to);
     for (from_client, tag, chunks) in [
         (false, CLIENT_TAG, init_ack(&[])),
@@ -64,9 +64,9 @@ fn associate(gateway: &mut Gateway, client: SocketAddr, vip: SocketAddr) -> (Soc
         (false, CLIENT_TAG, chunk(11, 0, &[])),
     ] {
         if from_client {
-            gateway.to_server(&Wire::sctp(client, vip, tag, &chunks));
+            gateway.towards_server(&Wire::sctp(client, vip, tag, &chunks));
         } else {
-            let seen = gateway.to_client(&Wire::sctp(server, local, tag, &chunks));
+            let seen = gateway.towards_client(&Wire::sctp(server, local, tag, &chunks));
             assert_eq!((seen.from, seen.to), (vip, client));
         }
     }
@@ -98,9 +98,12 @@ fn every_length_of_data_has_its_crc_both_ways() {
         let most = if family == Family::V4 { 1452 } else { 1432 };
         for length in (1..=most).step_by(47).chain([most]) {
             let there = Wire::sctp(client, vip, SERVER_TAG, &data(&vec![length as u8; length]));
-            assert_eq!(gateway.to_server(&there), there.between(local, server).later());
+            assert_eq!(
+                gateway.towards_server(&there),
+                there.between(local, server).later()
+            );
             let back = Wire::sctp(server, local, CLIENT_TAG, &data(&vec![length as u8; length]));
-            assert_eq!(gateway.to_client(&back), back.between(vip, client).later());
+            assert_eq!(gateway.towards_client(&back), back.between(vip, client).later());
         }
         assert_eq!(gateway.states(), ["ESTABLISHED"]);
     }
@@ -150,7 +153,7 @@ fn a_new_init_on_an_open_association_is_translated_and_lists_nobody() {
 
         let again = Wire::sctp(client, vip, 0, &init(&parameters));
         assert!(holds(again.data()));
-        let seen = gateway.to_server(&again);
+        let seen = gateway.towards_server(&again);
         assert_eq!((seen.from, seen.to), (local, server));
         assert!(!holds(seen.data()), "{seen:02x?}");
         assert_eq!(
@@ -159,15 +162,15 @@ fn a_new_init_on_an_open_association_is_translated_and_lists_nobody() {
         );
 
         let answer = Wire::sctp(server, local, CLIENT_TAG, &init_ack(&parameters));
-        let seen = gateway.to_client(&answer);
+        let seen = gateway.towards_client(&answer);
         assert_eq!((seen.from, seen.to), (vip, client));
         assert!(!holds(seen.data()), "{seen:02x?}");
         // The cookie is the server's own, and comes back as it is.
         assert_eq!(seen.data()[..28], answer.data()[..28]);
         assert_eq!(gateway.connections().len(), 1);
 
-        gateway.to_server(&Wire::sctp(client, vip, SERVER_TAG, &chunk(10, 0, &[1, 2, 3, 4])));
-        gateway.to_client(&Wire::sctp(server, local, CLIENT_TAG, &chunk(11, 0, &[])));
+        gateway.towards_server(&Wire::sctp(client, vip, SERVER_TAG, &chunk(10, 0, &[1, 2, 3, 4])));
+        gateway.towards_client(&Wire::sctp(server, local, CLIENT_TAG, &chunk(11, 0, &[])));
         assert_eq!(gateway.states(), ["ESTABLISHED"]);
     }
 }
@@ -210,9 +213,9 @@ fn an_association_is_shut_down() {
         let mut gateway = gateway(family, mode);
         let (client, vip) = (family.client(1, 40000), family.vip(80));
         let (local, server) = associate(&mut gateway, client, vip);
-        gateway.to_server(&Wire::sctp(client, vip, SERVER_TAG, &chunk(7, 0, &[0, 0, 0, 1])));
-        gateway.to_client(&Wire::sctp(server, local, CLIENT_TAG, &chunk(8, 0, &[])));
-        gateway.to_server(&Wire::sctp(client, vip, SERVER_TAG, &chunk(14, 0, &[])));
+        gateway.towards_server(&Wire::sctp(client, vip, SERVER_TAG, &chunk(7, 0, &[0, 0, 0, 1])));
+        gateway.towards_client(&Wire::sctp(server, local, CLIENT_TAG, &chunk(8, 0, &[])));
+        gateway.towards_server(&Wire::sctp(client, vip, SERVER_TAG, &chunk(14, 0, &[])));
         assert_eq!(gateway.states(), ["CLOSED"]);
     }
 }

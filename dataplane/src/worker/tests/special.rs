@@ -140,7 +140,7 @@ fn clients_beside_the_server_come_from_a_local_address() {
     assert_eq!((reply.port, reply.to_mac), (LAN, server_mac(2)));
     assert_eq!((reply.wire().from, reply.wire().to), (vip, beside));
     let away = Family::V4.client(1, 40000);
-    assert_eq!(gateway.to_server(&Wire::tcp(away, vip, SYN, b"")).from, away);
+    assert_eq!(gateway.towards_server(&Wire::tcp(away, vip, SYN, b"")).from, away);
 }
 
 /// A SYN's MSS is lowered where its service says so, in both directions, and never raised; nothing else changes.
@@ -171,11 +171,11 @@ fn an_mss_is_clamped() {
             if mode == Mode::Nat {
                 let answer = Wire::tcp(seen.to, seen.from, SYN | ACK, b"").with_options(&mss(announced));
                 let expected = answer.between(syn.to, syn.from).later().with_options(&mss(shown));
-                assert_eq!(gateway.to_client(&answer), expected);
+                assert_eq!(gateway.towards_client(&answer), expected);
             }
             let ack = Wire::tcp(syn.from, syn.to, ACK, b"").with_options(&mss(announced));
             if mode == Mode::Dr {
-                assert_eq!(gateway.to_server(&ack), ack.later(), "only a SYN announces");
+                assert_eq!(gateway.towards_server(&ack), ack.later(), "only a SYN announces");
             }
         }
     }

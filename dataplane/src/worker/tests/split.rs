@@ -123,7 +123,7 @@ fn answer(gateway: &mut Gateway, payload: &[u8], family: Family, mode: Mode) {
         return;
     }
     let (client, vip) = (family.client(1, 40000), family.vip(80));
-    let local = gateway.to_server(&Wire::udp(client, vip, b"")).from;
+    let local = gateway.towards_server(&Wire::udp(client, vip, b"")).from;
     let reply = Wire::udp(family.server(1, 8080), local, payload).may_be_cut();
     let mut pieces = fragments(&reply, family);
     pieces.swap(0, 1);
@@ -275,7 +275,7 @@ fn segments_in_fragments_move_the_state() {
         let syn = Wire::tcp(client, vip, SYN, &[1; 1600]).may_be_cut();
         let arrived = whole(all(&mut gateway, WAN, &fragments(&syn, family)), LAN);
         assert_eq!(Wire::read(&arrived), syn.between(client, server).later());
-        gateway.to_client(&Wire::tcp(server, client, SYN | ACK, b""));
+        gateway.towards_client(&Wire::tcp(server, client, SYN | ACK, b""));
         let ack = Wire::tcp(client, vip, ACK, &[1; 1600]).may_be_cut();
         all(&mut gateway, WAN, &fragments(&ack, family));
         assert_eq!(gateway.state().0, "ESTABLISHED");

@@ -61,6 +61,8 @@ impl Io for Fabric {
 
 /// Who handed a packet over, and to whom.
 type HandOver = (u8, u8);
+/// Who sent a frame, by which port.
+type SentBy = (u8, PortId, Vec<u8>);
 
 /// The workers of one gateway, their packets carried from ring to ring by hand.
 struct Team {
@@ -126,7 +128,7 @@ impl Team {
     }
 
     /// As [`Team::deliver`]; frames as they are.
-    fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<(u8, PortId, Vec<u8>)>) {
+    fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
         self.workers[usize::from(at)].io_mut().ports.arrive(port, frame);
         let (mut handed, mut sent) = (Vec::new(), Vec::new());
         for _ in 0..3 {

@@ -4,6 +4,7 @@ use super::carried::*;
 use super::exchange::*;
 use super::frames::{ACK, SYN};
 use super::gateway::*;
+use super::header::word;
 use super::modes::{KINDS, tunnelled};
 use super::plan::*;
 use super::wire::*;

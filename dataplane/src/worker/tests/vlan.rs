@@ -216,7 +216,7 @@ fn jumbo_frames_pass_whole() {
             Protocol::Udp => Wire::udp(from, vip, &vec![7; length]),
             _ => Wire::tcp(from, vip, SYN, &vec![7; length - 12]),
         };
-        let seen = gateway.to_server(&packet(8972));
+        let seen = gateway.towards_server(&packet(8972));
         assert_eq!((seen.packet().len(), seen.load), (9000, packet(8972).load));
         let (dropped, sent) = gateway.dropped_by(|gateway| gateway.exchange(WAN, &packet(8973)));
         assert_eq!((dropped, sent), (Some((DropReason::OversizedFrame, 1)), vec![]));
