@@ -57,15 +57,16 @@ impl Rank {
 /// the point tell them apart. `value` is below 2^63, `weight` is not 0.
 #[inline]
 pub(super) fn fraction(value: u64, weight: u32) -> Key {
+    // Steps of 32 bits: a rest is below 2^31, so that nothing overflows and no 128-bit division is needed.
     let weight = u64::from(weight);
-    let (whole, rest) = (value / weight, value % weight);
-    if rest == 0 {
-        return Key::from(whole) << 64;
-    }
-    // Two steps of 32 bits: a rest is below 2^32, so that nothing overflows and no 128-bit division is needed.
+    let (whole, rest) = if value >> 32 == 0 {
+        (0, value)
+    } else {
+        (value / weight, value % weight)
+    };
     let (high, rest) = ((rest << 32) / weight, (rest << 32) % weight);
-    let low = (rest << 32) / weight;
-    Key::from(whole) << 64 | Key::from(high << 32 | low)
+    let low = if rest == 0 { 0 } else { (rest << 32) / weight };
+    (Key::from(whole) << 64) + (Key::from(high) << 32) + Key::from(low)
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl SchedulerState {
         let Some((memory, rank)) = self.memory.as_mut().zip(service.scheduler.rank()) else {
             return;
         };
-        memory.ranking.fill(|position, _| {
+        memory.ranking.fill(|position| {
             let server = &service.servers[position];
             rank.key(server.weight, loads.load(server), loads.overloaded(server))
         });

@@ -3,8 +3,8 @@
 //! snapshot replaces the service, so that control frees it.
 
 use super::destinations::Destinations;
-use super::hash;
 use super::ranking::Ranking;
+use super::{hash, twos};
 use crate::service::Service;
 use crossbeam::queue::ArrayQueue;
 use std::fmt;
@@ -31,6 +31,8 @@ pub struct SchedulerTables(OnceLock<Made>);
 
 struct Made {
     lookup: Box<[u32]>,
+    /// By position: the weights up to there; for `twos`.
+    sums: Box<[u64]>,
     /// By worker; none when the algorithm needs none. Each holds at most one.
     workers: Box<[ArrayQueue<Box<WorkerMemory>>]>,
 }
@@ -54,6 +56,7 @@ impl SchedulerTables {
             };
             Made {
                 lookup: hash::table(kind, &service.servers),
+                sums: twos::sums(kind, &service.servers),
                 workers: (0..workers).map(memory).collect(),
             }
         });
@@ -62,6 +65,11 @@ impl SchedulerTables {
     /// By hash: the position of a server. Empty for algorithms that do not hash, and without servers.
     pub(super) fn lookup(&self) -> &[u32] {
         self.0.get().map_or(&[], |made| &made.lookup)
+    }
+
+    /// By position: the sum of the weights of all servers up to there. Empty but for `twos`.
+    pub(super) fn sums(&self) -> &[u64] {
+        self.0.get().map_or(&[], |made| &made.sums)
     }
 
     /// Takes the memory of a worker.
@@ -85,7 +93,7 @@ impl SchedulerTables {
     /// Bytes of the tables that all workers share.
     #[must_use]
     pub fn shared_bytes(&self) -> usize {
-        size_of_val(self.lookup())
+        size_of_val(self.lookup()) + size_of_val(self.sums())
     }
 }
 

@@ -2,41 +2,77 @@
 //! (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 1996.)
 
 use super::ranked::Rank;
-use super::{Arrival, Loads, Scheduler};
-use crate::service::Service;
+use super::ranking::Key;
+use super::{Arrival, Loads, Scheduler, SchedulerKind};
+use crate::service::{Server, Service};
+
+/// Draws that may meet a server which is not usable, before all servers are looked at.
+const TRIES: usize = 16;
 
 /// The algorithm, which has no state: random numbers come with the packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Twos;
 
+/// By position: the sum of the weights up to there.
+pub(super) fn sums(kind: SchedulerKind, servers: &[Server]) -> Box<[u64]> {
+    if kind != SchedulerKind::Twos {
+        return Box::default();
+    }
+    let weights = servers.iter().map(|server| u64::from(server.weight));
+    weights
+        .scan(0, |sum, weight| {
+            *sum += weight;
+            Some(*sum)
+        })
+        .collect()
+}
+
 impl Scheduler for Twos {
     fn pick(&mut self, service: &Service, loads: &impl Loads, arrival: &Arrival) -> Option<usize> {
-        let usable = || {
-            let servers = service.servers.iter().enumerate();
-            servers.filter(|(_, server)| loads.usable(server))
+        let mut random = arrival.random;
+        let (first, second) = (
+            draw(service, loads, &mut random)?,
+            draw(service, loads, &mut random)?,
+        );
+        let key = |position: usize| -> Key {
+            let server = &service.servers[position];
+            Rank::Wlc.key(server.weight, loads.load(server), false)
         };
-        let total: u64 = usable().map(|(_, server)| u64::from(server.weight)).sum();
-        let first = below(total, arrival.random);
-        let second = below(total, mixed(arrival.random));
-        let (mut passed, mut drawn) = (0, [None, None]);
-        for (position, server) in usable() {
-            passed += u64::from(server.weight);
-            for (choice, ticket) in drawn.iter_mut().zip([first, second]) {
-                if choice.is_none() && ticket < passed {
-                    let key = Rank::Wlc.key(server.weight, loads.load(server), false);
-                    *choice = Some((key, position));
-                }
-            }
-            if drawn.iter().all(Option::is_some) {
-                break;
-            }
-        }
-        let [first, second] = drawn;
-        match (first, second) {
-            (Some(first), Some(second)) if second.0 < first.0 => Some(second.1),
-            _ => first.map(|(_, position)| position),
+        Some(if key(second) < key(first) { second } else { first })
+    }
+}
+
+/// The position of a usable server, by weight. A draw of one that is not usable is drawn again, which leaves the
+/// others their shares.
+fn draw(service: &Service, loads: &impl Loads, random: &mut u64) -> Option<usize> {
+    let sums = service.tables.sums();
+    let total = *sums.last()?;
+    for _ in 0..TRIES {
+        *random = mixed(*random);
+        let ticket = below(total, *random);
+        let position = sums.partition_point(|sum| *sum <= ticket);
+        let drawn = service.servers.get(position);
+        if drawn.is_some_and(|server| loads.usable(server)) {
+            return Some(position);
         }
     }
+    draw_of_usable(service, loads, *random)
+}
+
+/// As [`draw`], when few are usable: by looking at all servers.
+fn draw_of_usable(service: &Service, loads: &impl Loads, random: u64) -> Option<usize> {
+    let usable = || {
+        let servers = service.servers.iter().enumerate();
+        servers.filter(|(_, server)| loads.usable(server))
+    };
+    let total = usable().map(|(_, server)| u64::from(server.weight)).sum();
+    let ticket = below(total, mixed(random));
+    let mut passed = 0;
+    let mut found = usable().skip_while(|(_, server)| {
+        passed += u64::from(server.weight);
+        passed <= ticket
+    });
+    found.next().map(|(position, _)| position)
 }
 
 /// A number below `total`, or 0 when that is 0, evenly from 64 random bits.
@@ -111,6 +147,22 @@ mod tests {
             shares.values().all(|share| share.abs_diff(100) <= 5),
             "{shares:?}"
         );
+    }
+
+    /// One of 100 servers is left: no draw need find it.
+    #[test]
+    fn the_last_usable_server_is_always_found() {
+        let mut rig = Rig::new(Twos, (0..100).map(|slot| server(slot, 1)).collect());
+        for slot in (0..100).filter(|slot| ![7, 70].contains(slot)) {
+            rig.overload(slot, true);
+        }
+        let halves = shares(&mut rig, 2000, false);
+        assert!(
+            halves[&7].abs_diff(1000) < 150 && halves[&7] + halves[&70] == 2000,
+            "{halves:?}"
+        );
+        rig.overload(70, true);
+        assert_eq!(shares(&mut rig, 200, false)[&7], 200);
     }
 
     #[test]
