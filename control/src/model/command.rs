@@ -1,6 +1,6 @@
 //! ipvsadm's commands as operations on the model, with what the kernel refuses, in its words.
 
-use super::{Model, ModelError, ServiceSpec, position};
+use super::{LocalGroup, Model, ModelError, ServiceSpec, position};
 use crate::ipvsadm::{self, Command, Endpoint, Forwarding, Refusal, ServiceId};
 use dataplane::flow::Mode;
 use dataplane::local::LipPool;
@@ -29,6 +29,17 @@ pub enum CommandError {
     /// FULLNAT needs local addresses.
     #[error("a FULLNAT server needs a service with --local-addresses NAME")]
     NoLocalAddresses,
+    /// FULLNAT needs local addresses that the server's answers come back to.
+    #[error(
+        "the server {server} is not behind the port that local addresses {group} are on, so that its answers to them \
+         would not come back: name a group of its port, or say `routed: true` of the group where the server has a route"
+    )]
+    WrongPort {
+        /// The server.
+        server: IpAddr,
+        /// The group's name.
+        group: String,
+    },
     /// The model has no room, or the addresses contradict each other.
     #[error("{0}")]
     Model(#[from] ModelError),
@@ -44,7 +55,12 @@ impl Model {
             Command::AddService(service) => self.add_service(service),
             Command::EditService(service) => {
                 let spec = self.spec_of(service)?;
-                self.known(&service.id, Refusal::NoSuchService)?;
+                let key = self.known(&service.id, Refusal::NoSuchService)?;
+                for server in &self.services[&key].service.servers {
+                    if server.mode == Mode::Fullnat {
+                        self.can_reach(&spec.local_pools, server.address)?;
+                    }
+                }
                 self.edit_service(spec);
                 Ok(())
             }
@@ -80,6 +96,7 @@ impl Model {
         if self.services.contains_key(&spec.key) {
             return Err(Refusal::ServiceExists.into());
         }
+        self.refuse_drained(spec.key.address)?;
         let addresses = self.addresses(Some(spec.key.address)).map_err(ModelError::from)?;
         self.insert_service(String::new(), spec)?;
         self.network.addresses = addresses;
@@ -166,6 +183,27 @@ impl Model {
         })
     }
 
+    /// Whether answers of `server` come back to local addresses of these groups.
+    fn can_reach(&self, pools: &[Arc<LipPool>], server: IpAddr) -> Result<(), CommandError> {
+        if pools.is_empty() {
+            return Err(CommandError::NoLocalAddresses);
+        }
+        // A server without a way to it is refused elsewhere, or may get one.
+        let Some(hop) = self.network.routes.next_hop(server) else {
+            return Ok(());
+        };
+        let elsewhere = |group: &&LocalGroup| !group.routed && group.port != hop.port;
+        let named = self.locals.iter();
+        let mut named = named.filter(|group| pools.iter().any(|pool| Arc::ptr_eq(pool, &group.pool)));
+        match named.find(elsewhere) {
+            None => Ok(()),
+            Some(group) => Err(CommandError::WrongPort {
+                server,
+                group: group.name.clone(),
+            }),
+        }
+    }
+
     fn server_of(&self, key: &ServiceKey, server: &ipvsadm::Server) -> Result<Server, CommandError> {
         let (mode, tunnel) = match server.forwarding {
             Forwarding::Dr => (Mode::Dr, Tunnel::default()),
@@ -176,8 +214,8 @@ impl Model {
         if mode == Mode::Fullnat && key.address.is_ipv6() {
             return Err(CommandError::Unsupported("FULLNAT for IPv6"));
         }
-        if mode == Mode::Fullnat && self.services[key].service.local_pools.is_empty() {
-            return Err(CommandError::NoLocalAddresses);
+        if mode == Mode::Fullnat {
+            self.can_reach(&self.services[key].service.local_pools, server.endpoint.address)?;
         }
         if mode == Mode::Fullnat && self.services[key].service.one_packet {
             return Err(CommandError::Unsupported("one-packet scheduling (-o) by FULLNAT"));
@@ -186,6 +224,7 @@ impl Model {
         if !can_be_server(address) {
             return Err(Refusal::NotUnicast.into());
         }
+        self.refuse_drained(address)?;
         if server.lower_threshold > server.upper_threshold {
             return Err(Refusal::OutOfRange.into());
         }

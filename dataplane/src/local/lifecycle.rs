@@ -151,6 +151,7 @@ impl LocalPorts {
     }
 
     fn drop_pair(&mut self, id: u32) {
+        self.counts.forget(id);
         let slot = &self.pairs[id];
         self.pair_index.remove(self.hasher.pair(&slot.pair()), id);
         self.addresses[slot.address].pairs -= 1;

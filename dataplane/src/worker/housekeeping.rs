@@ -50,6 +50,8 @@ impl EventGate {
     fn lets_through(&mut self, event: &Event, now: Tick) -> bool {
         let kind = match event {
             Event::LocalPortsExhausted { .. } => 0,
+            // Rare by itself: it takes a rise.
+            Event::LocalPortsLow { .. } => return true,
             Event::TableFull => 1,
             Event::NeighbourFailed => 2,
         };
@@ -102,6 +104,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Order::ListConnections(listing) => self.listings.begin_connections(listing),
             Order::ListNeighbours(listing) => self.listings.begin_neighbours(listing),
             Order::ListLocalAddresses(listing) => self.listings.begin_locals(listing),
+            Order::ListLocalPairs(listing) => self.listings.begin_pairs(listing),
         };
         if let Some(spent) = spent {
             self.give_back(spent);
@@ -240,6 +243,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Takes the first snapshot into use.
     pub(super) fn begin(&mut self) {
         let snapshot = Arc::clone(&self.snapshot);
+        self.locals.set_owned(self.owned);
         self.adopt_ports(&snapshot);
         self.set_static_neighbours(&snapshot);
         for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
@@ -254,6 +258,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let new = Arc::clone(&self.snapshot);
         self.adopt_ports(&new);
         self.owned = new.shards.owned_by(self.number);
+        self.locals.set_owned(self.owned);
         if !Arc::ptr_eq(&old.neighbours, &new.neighbours) {
             for known in old.neighbours.iter() {
                 self.neighbours.clear_static(known.port, known.address, self.now);
@@ -341,10 +346,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             (_, state) => {
                 let scheduler = SchedulerState::new(now.scheduler, &now.servers);
-                *state = Some(ServiceState {
-                    scheduler,
-                    local_cursor: 0,
-                });
+                *state = Some(ServiceState { scheduler });
             }
         }
         for server in &now.servers {

@@ -23,6 +23,7 @@ mod listing;
 mod mailbox;
 mod memory_io;
 mod opening;
+mod pressure;
 mod rate;
 mod receive;
 mod rewriting;
@@ -42,7 +43,7 @@ pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Mode, Wheel};
 use crate::fragment::Reassembly;
-use crate::local::{LocalPorts, LocalPortsConfig};
+use crate::local::{LocalPorts, LocalPortsConfig, Pressure};
 use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
@@ -78,8 +79,6 @@ pub struct Sizes {
 /// What a worker knows of a service beyond the snapshot.
 struct ServiceState {
     scheduler: SchedulerState,
-    /// Where the rotation over local addresses stands.
-    local_cursor: u32,
 }
 
 /// What a worker knows of a server beyond the snapshot.
@@ -99,6 +98,10 @@ struct ServerState {
     is_ours: bool,
     /// The neighbour through which it is reached; none = to be looked up.
     neighbour: NeighbourId,
+    /// Where the rotation over local addresses stands.
+    local_cursor: u32,
+    /// How few local ports are left towards it, as far as the operator was told.
+    local_pressure: Option<Pressure>,
     /// Whether it gets no new connections because of its thresholds.
     overloaded: bool,
     /// Its thresholds.
@@ -116,6 +119,8 @@ impl Default for ServerState {
             path_mtu: length::PathMtu::default(),
             is_ours: false,
             neighbour: NeighbourId::NONE,
+            local_cursor: 0,
+            local_pressure: None,
             overloaded: false,
             upper: 0,
             lower: 0,

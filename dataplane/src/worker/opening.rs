@@ -139,7 +139,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         record: &mut Record,
     ) -> Result<Option<u32>, Refusal> {
         let recyclable = match self.take_local_port(server, ends, protocol, record) {
-            Ok(()) => return Ok(None),
+            Ok(()) => {
+                self.watch_local_ports(server, protocol, record);
+                return Ok(None);
+            }
             Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory.into()),
             Err(TakeError::Exhausted { recyclable }) => recyclable,
         };
@@ -147,7 +150,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let last_sequence = self.table.get(old).sequence;
             self.close(old);
             if self.take_local_port(server, ends, protocol, record).is_ok() {
-                self.locals.count_recycled(record.outbound.destination());
+                self.locals.count_recycled(&pair_of(record));
                 return Ok(Some(last_sequence));
             }
         }
@@ -179,15 +182,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
         let wanted = self.shard_key.shard_of(ends.source, ends.source_port);
         let slot = record.service;
-        let (Some(service), Some(state)) = (self.snapshot.service(slot), &mut self.services[slot as usize])
-        else {
+        let Some(service) = self.snapshot.service(slot) else {
             return Err(failure);
         };
+        // The rotation is the server's own: one for all servers would keep step with the scheduler, and lead each
+        // server to the same few addresses.
+        let cursor = &mut self.servers[server.slot as usize].local_cursor;
         for pool in &service.local_pools {
-            match self
-                .locals
-                .take_from_pool(pool, &mut state.local_cursor, &end, wanted, self.owned)
-            {
+            match self.locals.take_from_pool(pool, cursor, &end, wanted, self.owned) {
                 Ok(taken) => {
                     record.outbound = FlowKey::new(end.address, end.port, taken.local, taken.port);
                     return Ok(());

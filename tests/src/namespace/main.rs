@@ -14,6 +14,7 @@ mod lab;
 mod modes;
 mod offload;
 mod pmtu;
+mod pools;
 mod quiet;
 mod refusals;
 mod reload;

@@ -7,6 +7,7 @@ use dataplane::flow::Mode;
 use dataplane::service::Protocol;
 
 use super::links::Links;
+use super::local;
 use super::names::Names;
 use super::option;
 use super::pool::KnownPool;
@@ -112,6 +113,10 @@ impl Checker<'_> {
         let modes = option::Modes::of(&service, servers);
         option::check(raw, &modes, &path, report);
         self.local_addresses(raw, &modes, &path, report);
+        if let Some(names) = &raw.local_addresses {
+            let path = format!("{path}.local_addresses");
+            local::usable(&service, servers, self.raw, names.place, &path, report);
+        }
         self.servers(&service, report);
         Some(service)
     }
