@@ -158,8 +158,19 @@ async fn neighbours(State(gateway): Shared) -> Answer<Vec<view::Neighbour>> {
     Ok(Json(blocking(gateway, view::neighbours).await??))
 }
 
-async fn local_addresses(State(gateway): Shared) -> Answer<Vec<view::LocalPool>> {
-    Ok(Json(blocking(gateway, view::local_pools).await??))
+/// How much to tell of local addresses.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LocalFilter {
+    /// Also how far each is used towards each server.
+    #[serde(default)]
+    servers: bool,
+}
+
+async fn local_addresses(State(gateway): Shared, filter: Asked<LocalFilter>) -> Answer<Vec<view::LocalPool>> {
+    let Query(LocalFilter { servers }) = filter?;
+    let pools = blocking(gateway, move |gateway| view::local_pools(gateway, servers));
+    Ok(Json(pools.await??))
 }
 
 /// Which drop reasons to tell.

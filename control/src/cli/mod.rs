@@ -4,6 +4,7 @@
 mod check;
 mod client;
 mod connections;
+mod local;
 mod log;
 mod replay;
 mod server_setup;
@@ -140,7 +141,11 @@ enum What {
         all: bool,
     },
     /// Local addresses, and how far their ports are used
-    LocalAddresses,
+    LocalAddresses {
+        /// Also towards each server, where ports are used
+        #[arg(long)]
+        servers: bool,
+    },
 }
 
 /// Why a command failed.

@@ -5,7 +5,7 @@ use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, warn};
 use crate::gateway::PortCounters;
-use crate::view::{Drop, LocalPool, Neighbour, Port, Reload, Server, Service, Status, Worker};
+use crate::view::{Drop, Neighbour, Port, Reload, Server, Service, Status, Worker};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,7 +30,10 @@ pub(super) fn show(socket: &Path, what: &What, json: bool, out: &mut impl Write)
         What::Workers => page.table("/v1/workers", workers),
         What::Neighbours => page.table("/v1/neighbours", neighbours),
         What::Drops { all } => page.table(&format!("/v1/drops?all={all}"), drops),
-        What::LocalAddresses => page.table("/v1/local-addresses", local_pools),
+        What::LocalAddresses { servers } => page.table(
+            &format!("/v1/local-addresses?servers={servers}"),
+            super::local::pools,
+        ),
     }
 }
 
@@ -359,63 +362,6 @@ fn drops(drops: Vec<Drop>) -> Table {
         cells.extend(drop.workers.iter().take(names.len()).map(ToString::to_string));
         cells.push(drop.text);
         table.row(cells);
-    }
-    table
-}
-
-fn local_pools(pools: Vec<LocalPool>) -> Table {
-    let mut table = Table::new(&[
-        "POOL",
-        "PORT",
-        "ADDRESS",
-        "PORTS",
-        ">SERVERS",
-        ">USED",
-        ">FREE",
-        ">PEAK",
-        ">TAKEN",
-        ">BORROWED",
-        ">RECYCLED",
-        ">EXHAUSTED",
-    ]);
-    for pool in pools {
-        let ports = format!("{}-{}", pool.ports.0, pool.ports.1);
-        let sum =
-            |count: fn(&crate::view::LocalAddress) -> u64| pool.addresses.iter().map(count).sum::<u64>();
-        table.row(cells![
-            pool.name,
-            pool.port,
-            format!("all {}", pool.addresses.len()),
-            ports,
-            pool.servers,
-            pool.used,
-            pool.free,
-            pool.addresses
-                .iter()
-                .map(|address| address.peak)
-                .max()
-                .unwrap_or(0),
-            sum(|address| address.taken),
-            sum(|address| address.borrowed),
-            sum(|address| address.recycled),
-            sum(|address| address.exhausted),
-        ]);
-        for address in &pool.addresses {
-            table.row(cells![
-                pool.name,
-                pool.port,
-                address.address,
-                ports,
-                "",
-                address.used,
-                "",
-                address.peak,
-                address.taken,
-                address.borrowed,
-                address.recycled,
-                address.exhausted,
-            ]);
-        }
     }
     table
 }

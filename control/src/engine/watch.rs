@@ -3,8 +3,11 @@
 
 use crate::gateway::Gateway;
 use dataplane::drops::DropReason;
+use dataplane::local::Pressure;
+use dataplane::service::Protocol;
 use dataplane::worker::{Event, WorkerStats};
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// Silence after a line, for each kind.
@@ -33,6 +36,9 @@ type Sign = fn(&WorkerStats) -> u64;
 /// Kinds of lines: those of [`UNFINISHED`], then events.
 const KINDS: usize = UNFINISHED.len() + 3;
 
+/// Servers that one look tells of because their local ports run low; of more than these, only how many.
+const SERVERS_AT_ONCE: usize = 8;
+
 /// Lets a line of each kind through, then none until [`SILENCE`] is over.
 #[derive(Default)]
 struct Gate {
@@ -54,6 +60,61 @@ impl Gate {
 pub(super) struct Watch {
     gate: Gate,
     seen: [u64; UNFINISHED.len()],
+    low: Low,
+}
+
+/// Servers whose local ports run low. Each is told of at each mark, however many there are; two services or workers that
+/// find the same are one line.
+#[derive(Default)]
+struct Low {
+    told: HashMap<(IpAddr, u16, u8, Pressure), Instant>,
+}
+
+impl Low {
+    /// The lines for what workers have said since the last look.
+    fn lines(&mut self, events: &[Event], now: Instant) -> Vec<String> {
+        self.told.retain(|_, told| now.duration_since(*told) < SILENCE);
+        let mut lines = Vec::new();
+        let mut more = 0;
+        for event in events {
+            let Event::LocalPortsLow {
+                server,
+                server_port,
+                protocol,
+                pressure,
+                used,
+                capacity,
+            } = *event
+            else {
+                continue;
+            };
+            if self
+                .told
+                .insert((server, server_port, protocol, pressure), now)
+                .is_some()
+            {
+                continue;
+            }
+            if lines.len() == SERVERS_AT_ONCE {
+                more += 1;
+                continue;
+            }
+            let server = SocketAddr::new(server, server_port);
+            let protocol = Protocol::from_number(protocol).map_or("", Protocol::name);
+            let percent = pressure.percent();
+            lines.push(format!(
+                "local ports run low: {percent} % or more of those towards server {server}/{protocol} are in use, \
+                 {used} of {capacity}; with none left new connections are dropped: give the service more \
+                 local_addresses, or spread it over more servers"
+            ));
+        }
+        if more > 0 {
+            lines.push(format!(
+                "local ports run low towards {more} more servers: see tidegate show local-addresses --servers"
+            ));
+        }
+        lines
+    }
 }
 
 impl Watch {
@@ -66,19 +127,26 @@ impl Watch {
             }
             self.seen[kind] = count;
         }
+        let mut low = Vec::new();
         for (number, worker) in gateway.workers().iter().enumerate() {
             while let Some(event) = worker.mailbox.events.pop() {
-                let (kind, text) = line(&event);
-                if self.gate.opens(kind, now) {
-                    tracing::warn!(worker = number, "{text}");
+                match line(&event) {
+                    None => low.push(event),
+                    Some((kind, text)) if self.gate.opens(kind, now) => {
+                        tracing::warn!(worker = number, "{text}");
+                    }
+                    Some(_) => {}
                 }
             }
+        }
+        for text in self.low.lines(&low, now) {
+            tracing::warn!("{text}");
         }
     }
 }
 
-/// An event's kind and its text.
-fn line(event: &Event) -> (usize, String) {
+/// An event's kind and its text; none for those that [`Low`] words.
+fn line(event: &Event) -> Option<(usize, String)> {
     let (kind, text) = match event {
         Event::LocalPortsExhausted {
             virtual_address,
@@ -94,6 +162,7 @@ fn line(event: &Event) -> (usize, String) {
                 SocketAddr::new(*server, *server_port)
             ),
         ),
+        Event::LocalPortsLow { .. } => return None,
         Event::TableFull => (
             1,
             "the connection table is full: new connections are dropped; raise node.limits.connections"
@@ -106,7 +175,7 @@ fn line(event: &Event) -> (usize, String) {
                 .to_owned(),
         ),
     };
-    (UNFINISHED.len() + kind, text)
+    Some((UNFINISHED.len() + kind, text))
 }
 
 #[cfg(test)]
@@ -121,6 +190,47 @@ mod tests {
         assert!(gate.opens(0, start + SILENCE) && !gate.opens(0, start + SILENCE));
     }
 
+    fn low(server: u8, pressure: Pressure) -> Event {
+        Event::LocalPortsLow {
+            server: [10, 0, 0, server].into(),
+            server_port: 8080,
+            protocol: 6,
+            pressure,
+            used: 80,
+            capacity: 100,
+        }
+    }
+
+    #[test]
+    fn each_server_whose_ports_run_low_is_told_of_at_each_mark() {
+        let (mut gate, start) = (Low::default(), Instant::now());
+        let high = [
+            low(11, Pressure::High),
+            low(12, Pressure::High),
+            low(11, Pressure::High),
+        ];
+        let lines = gate.lines(&high, start);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(
+            lines[0].contains("80 %")
+                && lines[0].contains("10.0.0.11:8080/tcp")
+                && lines[0].contains("80 of 100"),
+            "{lines:?}"
+        );
+        assert_eq!(gate.lines(&high, start + SILENCE / 2), Vec::<String>::new());
+        let critical = gate.lines(&[low(11, Pressure::Critical)], start + SILENCE / 2);
+        assert!(critical[0].contains("95 %"), "{critical:?}");
+        assert_eq!(gate.lines(&high, start + SILENCE * 2).len(), 2);
+    }
+
+    #[test]
+    fn many_servers_at_once_are_counted() {
+        let events: Vec<Event> = (0..20).map(|server| low(server, Pressure::High)).collect();
+        let lines = Low::default().lines(&events, Instant::now());
+        assert_eq!(lines.len(), SERVERS_AT_ONCE + 1);
+        assert!(lines[SERVERS_AT_ONCE].contains("12 more servers"), "{lines:?}");
+    }
+
     #[test]
     fn exhaustion_names_vip_and_server() {
         let event = Event::LocalPortsExhausted {
@@ -129,12 +239,13 @@ mod tests {
             server: [10, 0, 0, 11].into(),
             server_port: 8080,
         };
-        let (kind, text) = line(&event);
+        let (kind, text) = line(&event).unwrap();
         assert!(
             text.contains("203.0.113.100:80") && text.contains("10.0.0.11:8080"),
             "{text}"
         );
-        let kinds = [kind, line(&Event::TableFull).0, line(&Event::NeighbourFailed).0];
+        let others = [Event::TableFull, Event::NeighbourFailed].map(|event| line(&event).unwrap().0);
+        let kinds = [kind, others[0], others[1]];
         assert_eq!(kinds, [2, 3, 4]);
         assert!(kinds.iter().all(|kind| *kind < KINDS));
     }

@@ -3,7 +3,7 @@
 
 use super::{Gateway, WorkerHandle};
 use dataplane::flow::Connection;
-use dataplane::local::AddressUse;
+use dataplane::local::{AddressUse, PairReport};
 use dataplane::neighbour::NeighbourView;
 use dataplane::worker::{Listing, Order};
 use parking_lot::Mutex;
@@ -22,6 +22,7 @@ pub(super) struct Turns {
     connections: Mutex<()>,
     neighbours: Mutex<()>,
     locals: Mutex<()>,
+    pairs: Mutex<()>,
 }
 
 impl Gateway {
@@ -47,6 +48,16 @@ impl Gateway {
     pub fn local_addresses(&self, mut each: impl FnMut(AddressUse)) -> bool {
         let _turn = self.turns.locals.lock();
         self.list(Order::ListLocalAddresses, |entry| {
+            each(entry);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Calls `each` for every local address and server that a worker has used ports of, or could not, with what that
+    /// worker counts of them. False when a worker fell silent. Blocks.
+    pub fn local_pairs(&self, mut each: impl FnMut(PairReport)) -> bool {
+        let _turn = self.turns.pairs.lock();
+        self.list(Order::ListLocalPairs, |entry| {
             each(entry);
             ControlFlow::Continue(())
         })

@@ -1,6 +1,7 @@
 //! The running gateway as control sees it: the model, the workers' mailboxes and counters, the ports. The API,
 //! the metrics and the reload work on it; it never touches a packet and never reads a worker's memory.
 
+mod draining;
 mod listing;
 mod reloads;
 mod totals;

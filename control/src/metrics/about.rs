@@ -76,11 +76,19 @@ metrics! {
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";
     LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers of the same family that are reached from the pool), less those in use. One server can run dry while others have many left.";
+    LOCAL_ADDRESS_USED Gauge "tidegate_local_address_ports_used" ["pool", "address"] "Local ports of the address in use, towards all servers together.";
+    LOCAL_ADDRESS_FREE Gauge "tidegate_local_address_ports_free" ["pool", "address"] "Local ports of the address left: (ports x distinct servers of the same family that are reached from the pool), less those in use; 0 while it drains.";
+    LOCAL_DRAINING Gauge "tidegate_local_address_draining" ["pool", "address"] "1 while the address has left its pool and connections still have it; else 0.";
     LOCAL_TAKEN Counter "tidegate_local_ports_taken_total" ["pool", "address"] "Local ports handed out.";
     LOCAL_BORROWED Counter "tidegate_local_ports_borrowed_total" ["pool", "address"] "Of these, ports of another shard than the client's.";
     LOCAL_RECYCLED Counter "tidegate_local_ports_recycled_total" ["pool", "address"] "Connections that gave up their local port while closing, because none else was free.";
     LOCAL_EXHAUSTED Counter "tidegate_local_ports_exhausted_total" ["pool", "address"] "Times that no local port was free and none could be recycled.";
     LOCAL_NO_MEMORY Counter "tidegate_local_ports_out_of_memory_total" ["pool", "address"] "Times that the memory for local ports was used up.";
+    LOCAL_SERVER_USED Gauge "tidegate_local_server_ports_used" ["pool", "address", "server", "server_port", "protocol"] "Local ports of the address in use towards this server. Series only where ports are used or were borrowed, recycled or missing; of these the 1,000 with the fewest ports left.";
+    LOCAL_SERVER_FREE Gauge "tidegate_local_server_ports_free" ["pool", "address", "server", "server_port", "protocol"] "Local ports of the address left towards this server; 0 while the address drains.";
+    LOCAL_SERVER_BORROWED Counter "tidegate_local_server_ports_borrowed_total" ["pool", "address", "server", "server_port", "protocol"] "Local ports towards this server that were handed out of another shard than the client's; begins anew when the server was not used for long and memory was short.";
+    LOCAL_SERVER_RECYCLED Counter "tidegate_local_server_ports_recycled_total" ["pool", "address", "server", "server_port", "protocol"] "Connections to this server that gave up their local port while closing, because none else was free.";
+    LOCAL_SERVER_EXHAUSTED Counter "tidegate_local_server_ports_exhausted_total" ["pool", "address", "server", "server_port", "protocol"] "Times that no local port of the address was free towards this server and none could be recycled.";
 
     PORT_INFO Gauge "tidegate_port_info" ["port", "device", "driver", "mac", "parent", "vlan"] "Always 1; what the port is stands in the labels. A VLAN has a parent instead of a device.";
     PORT_UP Gauge "tidegate_port_link_up" ["port"] "Whether the link is up.";

@@ -1,9 +1,9 @@
-//! The gateway as a whole, its workers, ports, neighbours and local ports.
+//! The gateway as a whole, its workers, ports and neighbours.
 
 use super::about::*;
 use super::family::{Sample, Text};
 use crate::gateway::{Gateway, PortCounters};
-use crate::view::{self, LocalAddress, LocalPool, Neighbour, Port};
+use crate::view::{self, Neighbour, Port};
 use dataplane::drops::DropReason;
 use dataplane::worker::WorkerStats;
 use std::collections::BTreeMap;
@@ -78,35 +78,6 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
         })
     });
     text.family(&DROPS, drops);
-}
-
-/// Local ports, by group of local addresses; counters by address, which stays when a group changes.
-pub(super) fn local_ports(text: &mut Text, pools: &[LocalPool]) {
-    text.family(
-        &LOCAL_USED,
-        pools.iter().map(|pool| Sample([&pool.name], pool.used as f64)),
-    );
-    text.family(
-        &LOCAL_FREE,
-        pools.iter().map(|pool| Sample([&pool.name], pool.free as f64)),
-    );
-    let addresses = pools
-        .iter()
-        .flat_map(|pool| pool.addresses.iter().map(move |address| (pool, address)));
-    let named: Vec<(&str, String, &LocalAddress)> = addresses
-        .map(|(pool, address)| (pool.name.as_str(), address.address.to_string(), address))
-        .collect();
-    let mut count = |about: &About, count: fn(&LocalAddress) -> u64| {
-        let samples = named
-            .iter()
-            .map(|(pool, address, used)| Sample([pool, address], count(used) as f64));
-        text.family(about, samples);
-    };
-    count(&LOCAL_TAKEN, |address| address.taken);
-    count(&LOCAL_BORROWED, |address| address.borrowed);
-    count(&LOCAL_RECYCLED, |address| address.recycled);
-    count(&LOCAL_EXHAUSTED, |address| address.exhausted);
-    count(&LOCAL_NO_MEMORY, |address| address.out_of_memory);
 }
 
 /// Ethernet ports.

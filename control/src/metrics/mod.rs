@@ -4,6 +4,7 @@
 mod about;
 mod family;
 mod gateway;
+mod local;
 mod services;
 
 pub use about::{ALL, About, Kind};
@@ -20,7 +21,8 @@ pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Whether to tell of each server; services are always told of. With many servers most series are theirs.
+    /// Whether to tell of each server; services and local addresses are always told of. With many servers most series
+    /// are theirs.
     pub servers: bool,
 }
 
@@ -34,12 +36,15 @@ impl Default for Options {
 /// `tidegate_scrape_complete` says so. Blocks: it asks workers for their neighbours and local ports.
 #[must_use]
 pub fn render(gateway: &Gateway, options: Options) -> Vec<u8> {
-    let (neighbours, pools) = (view::neighbours(gateway), view::local_pools(gateway));
+    let (neighbours, pools) = (
+        view::neighbours(gateway),
+        view::local_pools(gateway, options.servers),
+    );
     let mut text = Text::default();
     gateway::general(&mut text, gateway, neighbours.is_ok() && pools.is_ok());
     services::services(&mut text, &tables(gateway, options));
     gateway::workers(&mut text, gateway);
-    gateway::local_ports(&mut text, &pools.unwrap_or_default());
+    local::ports(&mut text, &pools.unwrap_or_default());
     gateway::ports(&mut text, &view::ports(gateway));
     gateway::neighbours(&mut text, &neighbours.unwrap_or_default());
     text.into_bytes()

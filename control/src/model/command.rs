@@ -1,6 +1,6 @@
 //! ipvsadm's commands as operations on the model, with what the kernel refuses, in its words.
 
-use super::{Model, ModelError, ServiceSpec, position};
+use super::{LocalGroup, Model, ModelError, ServiceSpec, position};
 use crate::ipvsadm::{self, Command, Endpoint, Forwarding, Refusal, ServiceId};
 use dataplane::flow::Mode;
 use dataplane::local::LipPool;
@@ -32,6 +32,17 @@ pub enum CommandError {
     /// Servers see local addresses of their own family.
     #[error("the service's local addresses are not {0}: name a group that has {0} addresses")]
     OtherFamily(&'static str),
+    /// FULLNAT needs local addresses that the server's answers come back to.
+    #[error(
+        "the server {server} is not behind the port that local addresses {group} are on, so that its answers to them \
+         would not come back: name a group of its port, or say `routed: true` of the group where the server has a route"
+    )]
+    WrongPort {
+        /// The server.
+        server: IpAddr,
+        /// The group's name.
+        group: String,
+    },
     /// The model has no room, or the addresses contradict each other.
     #[error("{0}")]
     Model(#[from] ModelError),
@@ -47,7 +58,12 @@ impl Model {
             Command::AddService(service) => self.add_service(service),
             Command::EditService(service) => {
                 let spec = self.spec_of(service)?;
-                self.known(&service.id, Refusal::NoSuchService)?;
+                let key = self.known(&service.id, Refusal::NoSuchService)?;
+                for server in &self.services[&key].service.servers {
+                    if server.mode == Mode::Fullnat {
+                        self.can_reach(&spec.local_pools, server.address)?;
+                    }
+                }
                 self.edit_service(spec);
                 Ok(())
             }
@@ -83,6 +99,7 @@ impl Model {
         if self.services.contains_key(&spec.key) {
             return Err(Refusal::ServiceExists.into());
         }
+        self.refuse_drained(spec.key.address)?;
         let addresses = self.addresses(Some(spec.key.address)).map_err(ModelError::from)?;
         self.insert_service(String::new(), spec)?;
         self.network.addresses = addresses;
@@ -166,6 +183,33 @@ impl Model {
         })
     }
 
+    /// Whether these groups have local addresses of the family of `server`, and its answers come back to them.
+    fn can_reach(&self, pools: &[Arc<LipPool>], server: IpAddr) -> Result<(), CommandError> {
+        if pools.is_empty() {
+            return Err(CommandError::NoLocalAddresses);
+        }
+        let ipv6 = server.is_ipv6();
+        if pools.iter().all(|pool| pool.towards(ipv6).is_empty()) {
+            return Err(CommandError::OtherFamily(if ipv6 { "IPv6" } else { "IPv4" }));
+        }
+        // A server without a way to it is refused elsewhere, or may get one.
+        let Some(hop) = self.network.routes.next_hop(server) else {
+            return Ok(());
+        };
+        // Only addresses of its own family are shown to it.
+        let is_shown = |group: &LocalGroup| !group.pool.towards(ipv6).is_empty();
+        let elsewhere = |group: &&LocalGroup| is_shown(group) && !group.routed && group.port != hop.port;
+        let named = self.locals.iter();
+        let mut named = named.filter(|group| pools.iter().any(|pool| Arc::ptr_eq(pool, &group.pool)));
+        match named.find(elsewhere) {
+            None => Ok(()),
+            Some(group) => Err(CommandError::WrongPort {
+                server,
+                group: group.name.clone(),
+            }),
+        }
+    }
+
     fn server_of(&self, key: &ServiceKey, server: &ipvsadm::Server) -> Result<Server, CommandError> {
         let (mode, tunnel) = match server.forwarding {
             Forwarding::Dr => (Mode::Dr, Tunnel::default()),
@@ -173,13 +217,8 @@ impl Model {
             Forwarding::Fullnat => (Mode::Fullnat, Tunnel::default()),
             Forwarding::Tun(tunnel) => (Mode::Tun, tunnel_of(tunnel)),
         };
-        let pools = &self.services[key].service.local_pools;
-        if mode == Mode::Fullnat && pools.is_empty() {
-            return Err(CommandError::NoLocalAddresses);
-        }
-        let ipv6 = key.address.is_ipv6();
-        if mode == Mode::Fullnat && pools.iter().all(|pool| pool.towards(ipv6).is_empty()) {
-            return Err(CommandError::OtherFamily(if ipv6 { "IPv6" } else { "IPv4" }));
+        if mode == Mode::Fullnat {
+            self.can_reach(&self.services[key].service.local_pools, server.endpoint.address)?;
         }
         if mode == Mode::Fullnat && self.services[key].service.one_packet {
             return Err(CommandError::Unsupported("one-packet scheduling (-o) by FULLNAT"));
@@ -188,6 +227,7 @@ impl Model {
         if !can_be_server(address) {
             return Err(Refusal::NotUnicast.into());
         }
+        self.refuse_drained(address)?;
         if server.lower_threshold > server.upper_threshold {
             return Err(Refusal::OutOfRange.into());
         }

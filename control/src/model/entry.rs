@@ -51,6 +51,8 @@ pub struct LocalGroup {
     pub name: String,
     /// The Ethernet port that it is on.
     pub port: PortId,
+    /// Whether servers reach it by a route, whatever port they are behind.
+    pub routed: bool,
     /// What workers see of it.
     pub pool: Arc<LipPool>,
 }

@@ -28,6 +28,9 @@ pub struct Changes {
     pub servers_removed: usize,
     /// Routes, neighbours, local addresses, port addresses, timeouts or settings are different now.
     pub network_changed: bool,
+    /// Local addresses that this has taken out of use, and that stay until the last connection on them ends.
+    #[serde(default)]
+    pub locals_draining: usize,
 }
 
 impl fmt::Display for Changes {
@@ -49,7 +52,12 @@ impl fmt::Display for Changes {
             } else {
                 ""
             }
-        )
+        )?;
+        match self.locals_draining {
+            0 => Ok(()),
+            1 => f.write_str("; 1 local address drains"),
+            count => write!(f, "; {count} local addresses drain"),
+        }
     }
 }
 
@@ -64,8 +72,12 @@ impl Model {
             network_changed: next.apply_network(config)?,
             ..Changes::default()
         };
+        next.refuse_drained_elsewhere(config)?;
         next.apply_services(config, &mut changes)?;
         next.network.addresses = next.addresses(None)?;
+        let drained_before = |address| self.draining.iter().any(|before| before.address == address);
+        let draining = next.draining.iter();
+        changes.locals_draining = draining.filter(|new| !drained_before(new.address)).count();
         *self = next;
         Ok(changes)
     }
@@ -119,7 +131,8 @@ impl Model {
                 .iter()
                 .zip(&self.locals)
                 .all(|(new, old)| Arc::ptr_eq(&new.pool, &old.pool));
-        self.locals = groups;
+        let before = std::mem::replace(&mut self.locals, groups);
+        self.drain_removed(&before);
         Ok(changed || !same)
     }
 
@@ -134,6 +147,7 @@ impl Model {
         LocalGroup {
             name: group.name.clone(),
             port: PortId(group.port as u8),
+            routed: group.routed,
             pool: known.map_or_else(|| Arc::new(pool), |known| Arc::clone(&known.pool)),
         }
     }

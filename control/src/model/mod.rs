@@ -3,12 +3,14 @@
 //! workers or devices.
 
 mod command;
+mod draining;
 mod entry;
 mod file;
 mod ports;
 mod slots;
 
 pub use command::CommandError;
+pub use draining::Draining;
 pub use entry::{LocalGroup, ServerKey, VirtualService};
 pub use file::Changes;
 pub use ports::with_vlans;
@@ -40,6 +42,12 @@ pub enum ModelError {
     /// Addresses that cannot be together.
     #[error("{0}")]
     Address(#[from] AddressError),
+    /// An address that is still one of connections.
+    #[error(
+        "{0} was a local address until lately, and connections still have it: use another address, or wait until \
+         `tidegate show local-addresses` tells of it no more"
+    )]
+    Draining(IpAddr),
     /// Routes that cannot be.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Routes(Vec<RouteError>),
@@ -54,6 +62,7 @@ pub struct Model {
     /// Settings that hold for all services.
     pub settings: Settings,
     locals: Vec<LocalGroup>,
+    draining: Vec<Draining>,
     network: Network,
     epoch: u64,
 }
@@ -68,6 +77,7 @@ impl Model {
             server_slots: Slots::new(server_limit),
             settings: Settings::default(),
             locals: Vec::new(),
+            draining: Vec::new(),
             network: Network {
                 shards: ShardMap::even(workers),
                 addresses: Arc::new(AddressTable::default()),
@@ -158,6 +168,11 @@ impl Model {
                 let addresses = group.pool.addresses().iter();
                 addresses.map(move |&address| (group.port, address))
             })
+            .chain(
+                self.draining
+                    .iter()
+                    .map(|draining| (draining.port, draining.address.into())),
+            )
             .collect();
         let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
         let same = table == *self.network.addresses;

@@ -4,8 +4,9 @@ use super::Silent;
 use crate::gateway::{Gateway, State};
 use crate::model::LocalGroup;
 use dataplane::flow::Mode;
-use dataplane::local::AddressUse;
-use dataplane::service::{Server, Service};
+use dataplane::local::{AddressUse, PairReport, PortRange};
+use dataplane::packet::PortId;
+use dataplane::service::{Protocol, Server, Service};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -23,24 +24,28 @@ pub struct LocalPool {
     /// Servers that are reached from it; a server of two services with the same address, port and protocol
     /// counts once.
     pub servers: usize,
-    /// Local ports of all addresses towards all of these servers: each pair of address and server, of one family, has
-    /// its own.
+    /// Local ports of all addresses that do not drain towards all of these servers: each pair of address and server, of
+    /// one family, has its own.
     pub capacity: u64,
     /// Local ports in use.
     pub used: u64,
-    /// `capacity` less `used`.
+    /// `capacity` less those in use of addresses that do not drain.
     pub free: u64,
-    /// Its addresses.
+    /// Its addresses, and those that it had and that drain.
     pub addresses: Vec<LocalAddress>,
 }
 
 /// A local address, all workers together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LocalAddress {
     /// The address.
     pub address: IpAddr,
+    /// Whether it has left its group: it takes no new connections, and is gone when the last of its own has ended.
+    pub draining: bool,
     /// Ports in use now, towards all servers.
     pub used: u64,
+    /// Ports left, towards all servers; 0 while it drains.
+    pub free: u64,
     /// The most ports that one worker has had in use towards one server.
     pub peak: u16,
     /// Ports handed out.
@@ -53,12 +58,39 @@ pub struct LocalAddress {
     pub exhausted: u64,
     /// How often memory was missing.
     pub out_of_memory: u64,
+    /// Servers towards which ports are in use, or were borrowed, recycled or missing; only where that is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<LocalServer>,
+}
+
+/// The ports of one local address towards one server, all workers together.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LocalServer {
+    /// The server's address.
+    pub address: IpAddr,
+    /// The server's port, host order.
+    pub port: u16,
+    /// `tcp`, `udp` or `sctp`.
+    pub protocol: String,
+    /// Ports in use now.
+    pub used: u64,
+    /// Ports left; 0 while the address drains.
+    pub free: u64,
+    /// Ports handed out of another shard than the client's, as far back as is remembered; so the two below.
+    pub borrowed: u64,
+    /// How often a closing connection had to give up its port.
+    pub recycled: u64,
+    /// How often no port was free and none could be recycled.
+    pub exhausted: u64,
 }
 
 impl LocalAddress {
     fn unused(address: IpAddr) -> LocalAddress {
         LocalAddress {
             address,
+            draining: false,
+            servers: Vec::new(),
+            free: 0,
             used: 0,
             peak: 0,
             taken: 0,
@@ -82,55 +114,122 @@ impl AddAssign<&AddressUse> for LocalAddress {
     }
 }
 
-/// Every group of local addresses, in the order of the file. Blocks.
+/// Every group of local addresses, in the order of the file, then those that are gone but for addresses that drain.
+/// With `servers`, also the use of each address towards each server. Blocks.
 ///
 /// # Errors
 /// A worker does not answer.
-pub fn local_pools(gateway: &Gateway) -> Result<Vec<LocalPool>, Silent> {
-    let mut used: HashMap<IpAddr, LocalAddress> = HashMap::new();
-    let complete = gateway.local_addresses(|worker| {
-        *used
-            .entry(worker.address)
-            .or_insert(LocalAddress::unused(worker.address)) += &worker;
-    });
+pub fn local_pools(gateway: &Gateway, servers: bool) -> Result<Vec<LocalPool>, Silent> {
+    let mut used: Used = HashMap::new();
+    let complete = gateway.local_addresses(|worker| *entry(&mut used, worker.address) += &worker)
+        && (!servers
+            || gateway.local_pairs(|pair| add(&mut entry(&mut used, pair.pair.local).servers, &pair)));
     if !complete {
         return Err(Silent);
     }
+    for address in used.values_mut() {
+        address
+            .servers
+            .sort_by_key(|server| (server.address, server.port));
+    }
     let state = gateway.state();
-    Ok(state
+    let mut pools: Vec<LocalPool> = state
         .model
         .local_groups()
         .iter()
-        .map(|group| view(&state, group, &used))
-        .collect())
+        .map(|group| view(&state, group, &mut used))
+        .collect();
+    for draining in state.model.draining() {
+        let known = pools.iter().position(|pool| pool.name == draining.group);
+        let place = known.unwrap_or_else(|| {
+            pools.push(empty(&state, &draining.group, draining.port, draining.ports));
+            pools.len() - 1
+        });
+        let mut address = take(&mut used, draining.address);
+        address.draining = true;
+        address.servers.iter_mut().for_each(|server| server.free = 0);
+        pools[place].used += address.used;
+        pools[place].addresses.push(address);
+    }
+    Ok(pools)
 }
 
-fn view(state: &State, group: &LocalGroup, used: &HashMap<IpAddr, LocalAddress>) -> LocalPool {
-    let of = |address: &IpAddr| {
-        used.get(address)
-            .copied()
-            .unwrap_or(LocalAddress::unused(*address))
+type Used = HashMap<IpAddr, LocalAddress>;
+
+fn entry(used: &mut Used, address: IpAddr) -> &mut LocalAddress {
+    used.entry(address).or_insert(LocalAddress::unused(address))
+}
+
+fn take(used: &mut Used, address: IpAddr) -> LocalAddress {
+    used.remove(&address).unwrap_or(LocalAddress::unused(address))
+}
+
+/// Adds what one worker tells of an address and a server.
+fn add(servers: &mut Vec<LocalServer>, report: &PairReport) {
+    let (pair, usage) = (&report.pair, &report.usage);
+    let protocol = Protocol::from_number(pair.protocol).map_or("", Protocol::name);
+    let is = |server: &LocalServer| {
+        (server.address, server.port, &*server.protocol) == (pair.server, pair.server_port, protocol)
     };
-    let addresses: Vec<LocalAddress> = group.pool.addresses().iter().map(of).collect();
+    let place = servers.iter().position(is).unwrap_or_else(|| {
+        servers.push(LocalServer {
+            address: pair.server,
+            port: pair.server_port,
+            protocol: protocol.to_owned(),
+            used: 0,
+            free: 0,
+            borrowed: 0,
+            recycled: 0,
+            exhausted: 0,
+        });
+        servers.len() - 1
+    });
+    let server = &mut servers[place];
+    server.used += u64::from(usage.used);
+    server.free += u64::from(usage.capacity.saturating_sub(usage.used));
+    server.borrowed += usage.borrowed;
+    server.recycled += usage.recycled;
+    server.exhausted += usage.exhausted;
+}
+
+fn view(state: &State, group: &LocalGroup, used: &mut Used) -> LocalPool {
     let servers = servers_of(state, group);
     let ports = group.pool.ports();
-    let pairs = |ipv6: bool| group.pool.towards(ipv6).len() * servers[usize::from(ipv6)];
-    let capacity = u64::from(ports.count()) * (pairs(false) + pairs(true)) as u64;
-    let used: u64 = addresses.iter().map(|address| address.used).sum();
+    // What each address has towards all servers of its family.
+    let each = |address: &IpAddr| u64::from(ports.count()) * servers[usize::from(address.is_ipv6())] as u64;
+    let of = |address: &IpAddr| {
+        let known = take(used, *address);
+        LocalAddress {
+            // Connections to servers that are gone may still use some.
+            free: each(address).saturating_sub(known.used),
+            ..known
+        }
+    };
+    let addresses: Vec<LocalAddress> = group.pool.addresses().iter().map(of).collect();
+    let used = addresses.iter().map(|address| address.used).sum();
+    let capacity = group.pool.addresses().iter().map(each).sum::<u64>();
     LocalPool {
-        name: group.name.clone(),
-        port: state
-            .config
-            .ports
-            .get(usize::from(group.port.0))
-            .map_or_else(String::new, |port| port.name.clone()),
-        ports: (ports.first(), ports.last()),
         servers: servers.iter().sum(),
         capacity,
         used,
-        // Connections to servers that are gone may still use some.
         free: capacity.saturating_sub(used),
         addresses,
+        ..empty(state, &group.name, group.port, ports)
+    }
+}
+
+/// A group without addresses.
+fn empty(state: &State, name: &str, port: PortId, ports: PortRange) -> LocalPool {
+    let port = state.config.ports.get(usize::from(port.0));
+    LocalPool {
+        name: name.to_owned(),
+        port: port.map_or_else(String::new, |port| port.name.clone()),
+        ports: (ports.first(), ports.last()),
+        servers: 0,
+        capacity: 0,
+        used: 0,
+        free: 0,
+        addresses: Vec::new(),
     }
 }
 

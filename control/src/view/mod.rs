@@ -13,7 +13,7 @@ mod workers;
 
 pub use connections::{Connection, ConnectionFilter, FilterError, Selection, connections};
 pub use drops::{Drop, drops};
-pub use local::{LocalAddress, LocalPool, local_pools};
+pub use local::{LocalAddress, LocalPool, LocalServer, local_pools};
 pub use neighbours::{Neighbour, neighbours};
 pub use ports::{Port, ports};
 pub use services::{Server, Service, Table, services, table};

@@ -87,6 +87,7 @@ fn every_listing_is_a_table_or_json() {
         ("neighbours", "ADDRESS", "02:00:00:00:00:12"),
         ("drops", "REASON", "1"),
         ("local-addresses", "POOL", "10.0.0.201"),
+        ("local-addresses", "POOL", "active"),
     ] {
         let table = show(&fake, &[what]);
         assert!(
@@ -109,6 +110,17 @@ fn every_listing_is_a_table_or_json() {
             .lines()
             .count(),
         2
+    );
+    // Two addresses of a group; three connections to two servers.
+    let towards = show(&fake, &["local-addresses", "--servers"]);
+    assert!(
+        show(&fake, &["local-addresses"]).lines().count() == 1 + 1 + 2
+            && towards
+                .lines()
+                .filter(|line| line.contains("10.0.0.12:8080/tcp"))
+                .count()
+                >= 1,
+        "{towards}"
     );
     assert_eq!(
         show(&fake, &["drops", "--all"]).lines().count(),

@@ -3,13 +3,14 @@
 use dataplane::flow::TagIndex;
 use dataplane::packet::{MacAddr, PortId, checksum};
 use dataplane::service::PortSettings;
-use dataplane::time::Tick;
+use dataplane::time::{Tick, seconds};
 use dataplane::worker::{Mailbox, MemoryIo, Worker, WorkerStats};
 use serde::de::DeserializeOwned;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
@@ -83,12 +84,13 @@ impl PortDevice for Device {
     }
 }
 
-/// A served gateway with one worker, whose clock stands still.
+/// A served gateway with one worker, whose clock stands still unless it is moved.
 pub(crate) struct Fake {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) directory: TempDir,
     pub(crate) metrics_address: Option<SocketAddr>,
-    frames: Option<mpsc::Sender<(Vec<u8>, mpsc::Sender<()>)>>,
+    frames: Option<Frames>,
+    now: Arc<AtomicU32>,
     worker: Option<JoinHandle<()>>,
     runtime: Runtime,
     serving: Option<(oneshot::Sender<()>, tokio::task::JoinHandle<std::io::Result<()>>)>,
@@ -102,7 +104,8 @@ impl Fake {
         let text = with_socket(text, &directory.path().join("run/api.sock"));
         std::fs::write(&file, text).unwrap();
         let config = config::load(&file).unwrap_or_else(|errors| panic!("{errors}"));
-        let (gateway, frames, worker) = start(file, config);
+        let now = Arc::new(AtomicU32::new(0));
+        let (gateway, frames, worker) = start(file, config, Arc::clone(&now));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -113,6 +116,7 @@ impl Fake {
             directory,
             metrics_address: None,
             frames: Some(frames),
+            now,
             worker: Some(worker),
             runtime,
             serving: None,
@@ -173,6 +177,16 @@ impl Fake {
         let (tell, told) = mpsc::channel();
         self.frames.as_ref().unwrap().send((frame, tell)).unwrap();
         told.recv().unwrap();
+    }
+
+    /// Lets that many seconds pass, and the worker do what is due then.
+    pub(crate) fn pass(&self, duration: u32) {
+        self.now.fetch_add(seconds(duration), Ordering::Relaxed);
+        let turns = &self.gateway.workers()[0].stats.turns;
+        let before = turns.get();
+        while turns.get() < before + 10 {
+            std::thread::yield_now();
+        }
     }
 
     /// Lets a client open a TCP connection from that port.
@@ -238,7 +252,7 @@ pub(crate) fn with_socket(text: &str, socket: &std::path::Path) -> String {
 
 type Frames = mpsc::Sender<(Vec<u8>, mpsc::Sender<()>)>;
 
-fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>) {
+fn start(file: PathBuf, config: Config, now: Arc<AtomicU32>) -> (Arc<Gateway>, Frames, JoinHandle<()>) {
     let limits = config.node.limits;
     let ports = config.ports[..config.devices()]
         .iter()
@@ -290,7 +304,7 @@ fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>
                 Err(mpsc::TryRecvError::Empty) => None,
                 Err(mpsc::TryRecvError::Disconnected) => return,
             };
-            worker.turn(Tick(0));
+            worker.turn(Tick(now.load(Ordering::Relaxed)));
             stats.turns.add(1);
             if let Some(done) = done {
                 let _ = done.send(());
@@ -303,11 +317,20 @@ fn start(file: PathBuf, config: Config) -> (Arc<Gateway>, Frames, JoinHandle<()>
 
 /// A SYN to port 80 of `vip`.
 pub(crate) fn syn(client_port: u16, vip: Ipv4Addr) -> Vec<u8> {
+    segment(client_port, vip, 0x02)
+}
+
+/// A reset of the connection that [`syn`] has opened to [`VIP`].
+pub(crate) fn reset(client_port: u16) -> Vec<u8> {
+    segment(client_port, VIP, 0x04)
+}
+
+fn segment(client_port: u16, vip: Ipv4Addr, flags: u8) -> Vec<u8> {
     let mut segment = [0; 20];
     segment[..2].copy_from_slice(&client_port.to_be_bytes());
     segment[2..4].copy_from_slice(&80u16.to_be_bytes());
     segment[4..8].copy_from_slice(&1000u32.to_be_bytes());
-    segment[12..16].copy_from_slice(&[0x50, 0x02, 0xff, 0xff]);
+    segment[12..16].copy_from_slice(&[0x50, flags, 0xff, 0xff]);
     let sum = !checksum::l4_sum(CLIENT, vip, 6, &segment);
     segment[16..18].copy_from_slice(&sum.to_be_bytes());
     frame(6, vip, &segment)

@@ -1,6 +1,6 @@
 //! Each listing of the API.
 
-use crate::support::{BASE, CLIENT, Fake, MODES, VIP, datagram, syn};
+use crate::support::{BASE, CLIENT, Fake, MODES, VIP, datagram, reset, syn};
 use tidegate::view::{Connection, Drop, LocalPool, Neighbour, Port, Server, Service, Status, Worker};
 
 #[test]
@@ -348,4 +348,113 @@ fn modes_tunnels_and_both_families_are_told() {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
     assert!(!metrics.contains("tidegate_port_received_packets_total{port=\"dmz\"}"));
+}
+
+fn local<'a>(pools: &'a [LocalPool], address: &str) -> &'a tidegate::view::LocalAddress {
+    let mut addresses = pools.iter().flat_map(|pool| &pool.addresses);
+    addresses
+        .find(|local| local.address.to_string() == address)
+        .unwrap_or_else(|| panic!("no {address} in {pools:?}"))
+}
+
+#[test]
+fn local_ports_are_told_by_server_where_that_is_asked_for() {
+    let fake = Fake::new(BASE);
+    (1..=7).for_each(|client| fake.open(client));
+    let pools: Vec<LocalPool> = fake.get("/v1/local-addresses");
+    assert!(
+        pools[0]
+            .addresses
+            .iter()
+            .all(|address| address.servers.is_empty())
+    );
+    let pools: Vec<LocalPool> = fake.get("/v1/local-addresses?servers=true");
+    let mut used = std::collections::BTreeMap::new();
+    for server in pools[0].addresses.iter().flat_map(|address| &address.servers) {
+        assert_eq!(server.used + server.free, 1000, "{server:?}");
+        *used
+            .entry((server.address.to_string(), server.port, server.protocol.clone()))
+            .or_insert(0) += server.used;
+    }
+    let of = |last: u8, used| ((format!("10.0.0.{last}"), 8080, "tcp".to_owned()), used);
+    let told: Vec<_> = used.into_iter().collect();
+    // By weight: one to two.
+    assert!(
+        told == [of(11, 2), of(12, 5)] || told == [of(11, 3), of(12, 4)],
+        "{told:?}"
+    );
+    for address in &pools[0].addresses {
+        assert_eq!(address.used + address.free, 3000, "{address:?}");
+        assert_eq!(
+            address.used,
+            address.servers.iter().map(|server| server.used).sum::<u64>()
+        );
+    }
+}
+
+#[test]
+fn a_local_address_drains_until_its_last_connection_has_ended() {
+    let fake = Fake::new(BASE);
+    (1..=4).for_each(|client| fake.open(client));
+    let before: Vec<LocalPool> = fake.get("/v1/local-addresses");
+    let both = ["10.0.0.200", "10.0.0.201"].map(|address| local(&before, address).used);
+    assert!(both.iter().sum::<u64>() == 4 && both[0] > 0, "{both:?}");
+
+    fake.write(&BASE.replace("10.0.0.200-201", "10.0.0.201"));
+    let (status, body) = fake.ask("POST", "/v1/reload");
+    assert!(status == 200 && body.contains("1 local address drains"), "{body}");
+    // Connections have it, so it stays.
+    assert_eq!(fake.gateway.release_drained(), [] as [std::net::IpAddr; 0]);
+    (5..=20).for_each(|client| fake.open(client));
+    let pools: Vec<LocalPool> = fake.get("/v1/local-addresses?servers=true");
+    let drained = local(&pools, "10.0.0.200");
+    assert_eq!((drained.draining, drained.used, drained.free), (true, both[0], 0));
+    assert!(drained.servers.iter().all(|server| server.free == 0));
+    let rest = local(&pools, "10.0.0.201");
+    assert_eq!((rest.draining, rest.used), (false, 20 - both[0]));
+    assert_eq!(
+        (pools[0].used, pools[0].capacity, pools[0].free),
+        (20, 3000, 3000 - rest.used)
+    );
+    let text = fake.metrics();
+    let series = |name: &str| format!("tidegate_local_address_{name}{{pool=\"dip\",address=\"10.0.0.200\"}}");
+    assert!(text.contains(&format!("{} 1\n", series("draining"))), "{text}");
+    assert!(
+        text.contains(&format!("{} {}\n", series("ports_used"), both[0])),
+        "{text}"
+    );
+
+    // Every connection is reset by its client.
+    (1..=20).for_each(|client| fake.arrive(reset(client)));
+    fake.pass(120);
+    assert_eq!(
+        fake.gateway.release_drained(),
+        [std::net::IpAddr::from([10, 0, 0, 200])]
+    );
+    let pools: Vec<LocalPool> = fake.get("/v1/local-addresses");
+    assert_eq!((pools[0].addresses.len(), pools[0].used), (1, 0));
+    assert!(!fake.metrics().contains("10.0.0.200"));
+    assert_eq!(fake.gateway.release_drained(), [] as [std::net::IpAddr; 0]);
+}
+
+/// A group that is gone is shown as long as one of its addresses drains.
+#[test]
+fn a_group_that_is_gone_is_shown_while_it_drains() {
+    let fake = Fake::new(BASE);
+    fake.open(1);
+    let text = BASE.replace(
+        "name: dip, port: lan, addresses: [10.0.0.200-201]",
+        "name: new, port: lan, addresses: 10.0.0.210",
+    );
+    fake.write(&text.replace("local_addresses: dip", "local_addresses: new"));
+    assert_eq!(fake.ask("POST", "/v1/reload").0, 200);
+    let pools: Vec<LocalPool> = fake.get("/v1/local-addresses");
+    let names: Vec<_> = pools
+        .iter()
+        .map(|pool| (&*pool.name, &*pool.port, pool.addresses.len()))
+        .collect();
+    assert_eq!(names, [("new", "lan", 1), ("dip", "lan", 2)]);
+    assert_eq!((pools[1].used, pools[1].capacity, pools[1].servers), (1, 0, 0));
+    // The one that nobody used goes at once.
+    assert_eq!(fake.gateway.release_drained().len(), 1);
 }

@@ -31,6 +31,8 @@ pub struct AddressUse {
     pub exhausted: u64,
     /// How often memory was missing.
     pub out_of_memory: u64,
+    /// Ports within `ports` of the worker's shards; 0 while that was not needed.
+    pub(super) capacity: u32,
     /// Changes with `ports`.
     pub(super) generation: u8,
 }
@@ -79,6 +81,7 @@ impl Addresses {
             recycled: 0,
             exhausted: 0,
             out_of_memory: 0,
+            capacity: 0,
             generation: 0,
         };
         let place = if self.entries.len() < self.entries.capacity() {
@@ -103,9 +106,24 @@ impl Addresses {
         let entry = &mut self[place];
         if entry.ports != ports {
             entry.ports = ports;
+            entry.capacity = 0;
             entry.generation = entry.generation.wrapping_add(1);
         }
         entry.generation
+    }
+
+    /// The ports of `address` that the worker's shards have of `ports`; by `count` where that is not known.
+    pub(super) fn capacity(&mut self, address: IpAddr, ports: PortRange, count: impl Fn() -> u32) -> u32 {
+        match self.find(address).map(|place| &mut self[place]) {
+            Some(entry) if entry.ports == ports => {
+                if entry.capacity == 0 {
+                    entry.capacity = count();
+                }
+                entry.capacity
+            }
+            // Never used yet, or not with this range.
+            _ => count(),
+        }
     }
 
     /// Adds one to a counter of `address`, if that was ever used.
@@ -117,6 +135,11 @@ impl Addresses {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &AddressUse> {
         self.entries.iter()
+    }
+
+    /// The worker's shards have changed.
+    pub(super) fn forget_capacities(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.capacity = 0);
     }
 
     pub(super) fn reset_peaks(&mut self) {

@@ -151,6 +151,7 @@ impl LocalPorts {
     fn drop_pair(&mut self, id: u32) {
         let hash = self.hasher.pair(&self.pair(id));
         self.pair_index.remove(hash, id);
+        self.counts.forget(id);
         let slot = &self.pairs[id];
         self.addresses[slot.address].pairs -= 1;
         self.pairs.remove(id);

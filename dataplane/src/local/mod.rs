@@ -16,10 +16,12 @@
 mod addresses;
 mod arena;
 mod closing;
+mod counts;
 mod lifecycle;
 mod pairs;
 mod pool;
 mod ports;
+mod pressure;
 mod sets;
 mod usage;
 
@@ -38,7 +40,8 @@ use crate::flow::RecordId;
 pub use addresses::AddressUse;
 pub use pool::{LipPool, Rotation, Server};
 pub use ports::{LocalPorts, LocalPortsConfig};
-pub use usage::{MemoryUse, PairUse};
+pub use pressure::{Pressure, Usage};
+pub use usage::{MemoryUse, PairReport, PairUse};
 
 /// Who shares local ports: one local address towards one server, both of one family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

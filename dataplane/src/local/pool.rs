@@ -1,5 +1,5 @@
-//! Pools of several local addresses, used in rotation. The pool is part of the snapshot and never changes; the
-//! cursors are the worker's, one for each service and family.
+//! Pools of several local addresses, used in rotation. The pool is part of the snapshot and never changes; where the
+//! rotation stands is the worker's to know, for each server.
 
 use std::net::IpAddr;
 
@@ -76,7 +76,7 @@ impl Server {
     }
 }
 
-/// Where the rotation over a service's local addresses stands, for each family. It begins as zero.
+/// Where a rotation over local addresses stands, for each family. It begins as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rotation([u32; 2]);
 

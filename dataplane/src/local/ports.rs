@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use super::addresses::Addresses;
 use super::arena::{Arena, Queue};
 use super::closing::Closing;
+use super::counts::Counts;
 use super::pairs::{FarPairs, PairHasher, PairSlot};
+use super::pressure::is_high;
 use super::sets::{Blocks, Growth, PortSet};
 use super::{Pair, PortRange, TakeError, Taken};
 use crate::flow::{RecordId, TagIndex};
@@ -70,6 +72,12 @@ pub struct LocalPorts {
     pub(super) closing: Closing,
     /// The pair that a take is about; it is in no list, and stays whatever has to be forgotten.
     pub(super) held: u32,
+    /// What pairs count beyond their ports in use.
+    pub(super) counts: Counts,
+    /// The shards of the worker.
+    pub(super) mine: ShardSet,
+    /// Whether a take since the last question says that ports may run low.
+    pub(super) may_run_low: bool,
     /// Where the next new set begins among its ports.
     pub(super) start: u32,
 }
@@ -108,6 +116,9 @@ impl LocalPorts {
             idle_sets: Queue::default(),
             blocks: Blocks::new(config.port_memory, hugepages)?,
             closing: Closing::new(config.connections, hugepages)?,
+            counts: Counts::new(config.pairs, hugepages)?,
+            mine: ShardSet::ALL,
+            may_run_low: false,
             held: 0,
             start: (config.seed >> 40) as u32,
         })
@@ -176,11 +187,6 @@ impl LocalPorts {
         self.closing.unlist(&mut self.pairs, record.0)
     }
 
-    /// Counts that a closing connection has given up its port of this local address to another.
-    pub fn count_recycled(&mut self, local: IpAddr) {
-        self.addresses.count(local, |address| &mut address.recycled);
-    }
-
     /// Takes a port in `wanted`, or else in one of `allowed`.
     pub(super) fn attempt(
         &mut self,
@@ -208,8 +214,14 @@ impl LocalPorts {
         if let Ok(taken) = drawn {
             let slot = &mut self.pairs[id];
             slot.used += 1;
-            self.addresses[slot.address].count_taken(slot.used, taken.borrowed);
+            let address = &mut self.addresses[slot.address];
+            address.count_taken(slot.used, taken.borrowed);
+            self.may_run_low |= is_high(slot.used, address.capacity);
+            if taken.borrowed {
+                self.counts.of_mut(id).borrowed += 1;
+            }
         }
+        self.may_run_low |= drawn.is_err();
         self.settle(id);
         drawn
     }
@@ -227,6 +239,9 @@ impl LocalPorts {
             };
         }
         for pair in pairs {
+            if !memory {
+                self.count(&pair, |counts| &mut counts.exhausted);
+            }
             self.addresses.count(pair.local, |address| match memory {
                 true => &mut address.out_of_memory,
                 false => &mut address.exhausted,

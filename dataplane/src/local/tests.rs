@@ -63,6 +63,17 @@ fn pool(addresses: &[IpAddr]) -> LipPool {
     LipPool::new(addresses.to_vec(), range(10_000, 10_099))
 }
 
+/// So many ports in use, of so many; nothing borrowed, recycled or refused.
+fn used(used: u32, capacity: u32) -> PairUse {
+    PairUse {
+        used,
+        capacity,
+        borrowed: 0,
+        recycled: 0,
+        exhausted: 0,
+    }
+}
+
 const DRY: TakeError = TakeError::Exhausted { recyclable: None };
 
 /// Field case LPORT-01.
@@ -119,13 +130,7 @@ fn nothing_leaks_over_fifty_rounds() {
             assert!(i % 3 == 0 || ports.closing(&pair, record));
             assert!(ports.release(&pair, taken.port, record));
         }
-        assert_eq!(
-            ports.usage(&pair, ShardSet::ALL),
-            Some(PairUse {
-                used: 0,
-                capacity: 4000
-            })
-        );
+        assert_eq!(ports.usage(&pair, ShardSet::ALL), Some(used(0, 4000)));
     }
     // 4,000 ports are at most 32 for each shard, which may lie across 4 blocks.
     let bound = 64 + 128 * (32 + 4 * 32);
@@ -294,7 +299,7 @@ fn the_connection_that_closed_first_is_recycled_first() {
         Err(DRY),
         "a live connection never gives up its port"
     );
-    ports.count_recycled(LIP);
+    ports.count_recycled(&pair);
     let counts = ports
         .addresses()
         .next()
@@ -314,13 +319,7 @@ fn what_is_wrong_in_the_callers_books_is_refused() {
     assert!(!ports.closing(&pair, RecordId(u32::MAX)), "no such record");
     assert!(ports.release(&pair, taken.port, RecordId(1)));
     assert!(!ports.release(&pair, taken.port, RecordId(1)), "twice");
-    assert_eq!(
-        ports.usage(&pair, ShardSet::ALL),
-        Some(PairUse {
-            used: 0,
-            capacity: 64_512
-        })
-    );
+    assert_eq!(ports.usage(&pair, ShardSet::ALL), Some(used(0, 64_512)));
 }
 
 #[test]
@@ -464,13 +463,7 @@ fn a_changed_range_takes_effect_where_no_port_is_in_use() {
     );
     let taken = ports.take(&pair, new, shard(1), ShardSet::ALL).unwrap();
     assert!(new.ports().contains(&taken.port));
-    assert_eq!(
-        ports.usage(&pair, ShardSet::ALL),
-        Some(PairUse {
-            used: 2,
-            capacity: 256
-        })
-    );
+    assert_eq!(ports.usage(&pair, ShardSet::ALL), Some(used(2, 256)));
 }
 
 #[test]
@@ -486,13 +479,7 @@ fn pairs_are_listed_in_slices() {
     let mut cursor = Some(0);
     while let Some(at) = cursor {
         cursor = ports.scan_pairs(at, 3, ShardSet::ALL, |pair, usage| {
-            assert_eq!(
-                usage,
-                PairUse {
-                    used: 1,
-                    capacity: 64_512
-                }
-            );
+            assert_eq!(usage, used(1, 64_512));
             shown.push(pair.server_port);
         });
     }

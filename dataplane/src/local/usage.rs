@@ -11,6 +11,21 @@ pub struct PairUse {
     pub used: u32,
     /// Ports of this worker's shards that the address's range has: in use and free.
     pub capacity: u32,
+    /// Ports handed out of another shard than the client's, as far as the pair is remembered; so the two below.
+    pub borrowed: u64,
+    /// How often a closing connection had to give up its port.
+    pub recycled: u64,
+    /// How often no port was free and none could be recycled.
+    pub exhausted: u64,
+}
+
+/// What control is told of a pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PairReport {
+    /// The pair.
+    pub pair: Pair,
+    /// How much of it is used.
+    pub usage: PairUse,
 }
 
 /// Memory of local ports, in bytes.
@@ -35,8 +50,9 @@ impl LocalPorts {
         Some(self.pair_use(id, mine))
     }
 
-    /// Shows the next pairs, at most about `at_most` of them, from `cursor` on, which begins as 0. The cursor for
-    /// the next call; none when all have been shown. A pair that stays is shown once.
+    /// Shows the next pairs that have ports in use or have borrowed, recycled or run dry, at most about `at_most` of
+    /// them, from `cursor` on, which begins as 0. The cursor for the next call; none when all have been shown. A pair
+    /// that stays is shown once.
     pub fn scan_pairs(
         &self,
         cursor: u32,
@@ -46,8 +62,8 @@ impl LocalPorts {
     ) -> Option<u32> {
         let end = self.pairs.touched().min(cursor.saturating_add(at_most));
         for id in cursor + 1..=end {
-            // Only a pair that is remembered has sets.
-            if !self.pairs[id].sets().is_empty() {
+            // Only a pair that is remembered has ports in use, or has counted anything.
+            if self.pairs[id].used > 0 || self.counts.of(id).is_used() {
                 show(&self.pair(id), self.pair_use(id, mine));
             }
         }
@@ -74,7 +90,8 @@ impl LocalPorts {
                 + arenas
                 + self.far.reserved_bytes()
                 + self.blocks.reserved_bytes()
-                + self.closing.reserved_bytes(),
+                + self.closing.reserved_bytes()
+                + self.counts.reserved_bytes(),
             touched: self.pairs.touched_bytes()
                 + self.far.touched_bytes()
                 + self.sets.touched_bytes()
@@ -87,9 +104,17 @@ impl LocalPorts {
     fn pair_use(&self, id: u32, mine: ShardSet) -> PairUse {
         let pair = &self.pairs[id];
         let address = &self.addresses[pair.address];
+        let counts = self.counts.of(id);
+        let capacity = match address.capacity {
+            known @ 1.. if mine == self.mine => known,
+            _ => ports_in(&self.key, address.address, address.ports, mine),
+        };
         PairUse {
             used: u32::from(pair.used),
-            capacity: ports_in(&self.key, address.address, address.ports, mine),
+            capacity,
+            borrowed: counts.borrowed,
+            recycled: counts.recycled,
+            exhausted: counts.exhausted,
         }
     }
 }

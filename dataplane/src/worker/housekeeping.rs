@@ -7,7 +7,6 @@ use super::rate::RateLimit;
 use super::transmit::Link;
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
-use crate::local::Rotation;
 use crate::neighbour::{self, AddressClass, Announcer, NeighbourId};
 use crate::packet::{PortId, PortRules};
 use crate::scheduler::SchedulerState;
@@ -52,6 +51,8 @@ impl EventGate {
     fn lets_through(&mut self, event: &Event, now: Tick) -> bool {
         let kind = match event {
             Event::LocalPortsExhausted { .. } => 0,
+            // Rare by itself: it takes a rise.
+            Event::LocalPortsLow { .. } => return true,
             Event::TableFull => 1,
             Event::NeighbourFailed => 2,
         };
@@ -104,6 +105,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Order::ListConnections(listing) => self.listings.begin_connections(listing),
             Order::ListNeighbours(listing) => self.listings.begin_neighbours(listing),
             Order::ListLocalAddresses(listing) => self.listings.begin_locals(listing),
+            Order::ListLocalPairs(listing) => self.listings.begin_pairs(listing),
         };
         if let Some(spent) = spent {
             self.give_back(spent);
@@ -242,6 +244,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Takes the first snapshot into use.
     pub(super) fn begin(&mut self) {
         let snapshot = Arc::clone(&self.snapshot);
+        self.locals.set_owned(self.owned);
         self.adopt_ports(&snapshot);
         self.set_static_neighbours(&snapshot);
         for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
@@ -256,6 +259,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let new = Arc::clone(&self.snapshot);
         self.adopt_ports(&new);
         self.owned = new.shards.owned_by(self.number);
+        self.locals.set_owned(self.owned);
         if !Arc::ptr_eq(&old.neighbours, &new.neighbours) {
             for known in old.neighbours.iter() {
                 self.neighbours.clear_static(known.port, known.address, self.now);
@@ -340,15 +344,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     fn adopt_service(&mut self, before: Option<&Service>, now: &Service) {
         let old = self.services[now.slot as usize].take();
-        let local_rotation = old
-            .as_ref()
-            .map_or_else(Rotation::default, |old| old.local_rotation);
         let old = old.map(|old| old.scheduler).zip(before);
         let scheduler = SchedulerState::adopt(old, now, self.number);
-        self.services[now.slot as usize] = Some(ServiceState {
-            scheduler,
-            local_rotation,
-        });
+        self.services[now.slot as usize] = Some(ServiceState { scheduler });
         for (server, position) in now.servers.iter().zip(0..) {
             let is_ours = self.is_own(server.address);
             let state = &mut self.servers[server.slot as usize];

@@ -3,7 +3,7 @@
 use super::mailbox::{Listing, Spent};
 use super::{Io, Worker};
 use crate::flow::{Connection, FlowIndex};
-use crate::local::AddressUse;
+use crate::local::{AddressUse, PairReport};
 use crate::neighbour::NeighbourView;
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ pub(super) struct Listings {
     connections: Telling<Connection>,
     neighbours: Telling<NeighbourView>,
     locals: Telling<AddressUse>,
+    pairs: Telling<PairReport>,
 }
 
 impl Listings {
@@ -41,6 +42,13 @@ impl Listings {
         self.locals
             .replace((listing, 0))
             .map(|(old, _)| Spent::LocalAddresses(old))
+    }
+
+    /// Begins to tell how their ports are used towards each server.
+    pub(super) fn begin_pairs(&mut self, listing: Arc<Listing<PairReport>>) -> Option<Spent> {
+        self.pairs
+            .replace((listing, 0))
+            .map(|(old, _)| Spent::LocalPairs(old))
     }
 }
 
@@ -91,6 +99,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             servers,
             snapshot,
             now,
+            owned,
             ..
         } = self;
         let timeouts = &snapshot.settings.timeouts;
@@ -109,13 +118,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let neighbours = go_on(&mut listings.neighbours, |listing, told, slice| {
             tell_some(listing, told, slice, neighbours.iter(*now))
         });
-        let locals = go_on(&mut listings.locals, |listing, told, slice| {
+        let addresses = go_on(&mut listings.locals, |listing, told, slice| {
             tell_some(listing, told, slice, locals.addresses().copied())
+        });
+        let pairs = go_on(&mut listings.pairs, |listing, cursor, slice| {
+            locals.scan_pairs(cursor, slice as u32, *owned, |pair, usage| {
+                let _ = listing.entries.push(PairReport { pair: *pair, usage });
+            })
         });
         let spent = [
             connections.map(Spent::Connections),
             neighbours.map(Spent::Neighbours),
-            locals.map(Spent::LocalAddresses),
+            addresses.map(Spent::LocalAddresses),
+            pairs.map(Spent::LocalPairs),
         ];
         for spent in spent.into_iter().flatten() {
             self.give_back(spent);

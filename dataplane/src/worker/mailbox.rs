@@ -3,7 +3,7 @@
 //! by control.
 
 use crate::flow::Connection;
-use crate::local::AddressUse;
+use crate::local::{AddressUse, PairReport, Pressure};
 use crate::neighbour::NeighbourView;
 use crate::service::Snapshot;
 use crossbeam::queue::ArrayQueue;
@@ -22,6 +22,8 @@ pub enum Order {
     ListNeighbours(Arc<Listing<NeighbourView>>),
     /// Tell how the local addresses are used.
     ListLocalAddresses(Arc<Listing<AddressUse>>),
+    /// Tell how the ports of local addresses are used towards each server, in slices.
+    ListLocalPairs(Arc<Listing<PairReport>>),
 }
 
 /// What a worker is done with.
@@ -35,6 +37,8 @@ pub enum Spent {
     Neighbours(Arc<Listing<NeighbourView>>),
     /// A listing that is complete.
     LocalAddresses(Arc<Listing<AddressUse>>),
+    /// A listing that is complete.
+    LocalPairs(Arc<Listing<PairReport>>),
 }
 
 /// An answer under way: the worker fills it while control empties it.
@@ -66,7 +70,8 @@ impl<T> Listing<T> {
     }
 }
 
-/// Something that the operator should read about, said by the worker at most once a second and kind.
+/// Something that the operator should read about, said by the worker at most once a second and kind; of local ports
+/// that run low, once for each rise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// No local port was left for a server of a service.
@@ -79,6 +84,21 @@ pub enum Event {
         server: IpAddr,
         /// The server's port, host order.
         server_port: u16,
+    },
+    /// Few ports of a service's local addresses are left towards a server.
+    LocalPortsLow {
+        /// The server's address.
+        server: IpAddr,
+        /// The server's port, host order.
+        server_port: u16,
+        /// The IP protocol number.
+        protocol: u8,
+        /// How near the end is.
+        pressure: Pressure,
+        /// Ports in use.
+        used: u64,
+        /// Ports that there are.
+        capacity: u64,
     },
     /// The connection table is full.
     TableFull,
@@ -107,7 +127,7 @@ impl Default for Mailbox {
         Mailbox {
             orders: ArrayQueue::new(Self::ORDERS),
             // Every order leaves at most one thing behind, and the worker holds at most one of each kind.
-            spent: ArrayQueue::new(Self::ORDERS + 4),
+            spent: ArrayQueue::new(Self::ORDERS + 5),
             events: ArrayQueue::new(64),
         }
     }

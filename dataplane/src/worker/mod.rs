@@ -24,6 +24,7 @@ mod listing;
 mod mailbox;
 mod memory_io;
 mod opening;
+mod pressure;
 mod rate;
 mod receive;
 mod rewriting;
@@ -43,7 +44,7 @@ pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Mode, Wheel};
 use crate::fragment::Reassembly;
-use crate::local::{LocalPorts, LocalPortsConfig, Rotation};
+use crate::local::{LocalPorts, LocalPortsConfig, Pressure, Rotation};
 use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
@@ -79,8 +80,6 @@ pub struct Sizes {
 /// What a worker knows of a service beyond the snapshot.
 struct ServiceState {
     scheduler: SchedulerState,
-    /// Where the rotation over local addresses stands.
-    local_rotation: Rotation,
 }
 
 /// What a worker knows of a server beyond the snapshot.
@@ -100,6 +99,10 @@ struct ServerState {
     is_ours: bool,
     /// The neighbour through which it is reached; none = to be looked up.
     neighbour: NeighbourId,
+    /// Where the rotation over local addresses stands.
+    local_rotation: Rotation,
+    /// How few local ports are left towards it, as far as the operator was told.
+    local_pressure: Option<Pressure>,
     /// Whether it gets no new connections because of its thresholds.
     overloaded: bool,
     /// Its thresholds.
@@ -120,6 +123,8 @@ impl Default for ServerState {
             path_mtu: length::PathMtu::default(),
             is_ours: false,
             neighbour: NeighbourId::NONE,
+            local_rotation: Rotation::default(),
+            local_pressure: None,
             overloaded: false,
             upper: 0,
             lower: 0,

@@ -40,7 +40,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let mut taken = None;
         match mode {
             Mode::Fullnat => {
-                let (given, last_sequence) = self.give_local_port(&end, ends, service)?;
+                let (given, last_sequence) = self.give_local_port(server, &end, ends, service)?;
                 record.outbound = self.key_between(end.address, end.port, given.local, given.port);
                 if headers.protocol == ipv4::TCP {
                     record.sequence = tcp::sequence(&frame[usize::from(headers.l4)..]);
@@ -145,24 +145,29 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Takes a local port towards the server. When none is free, the connection that has been closing longest between
-    /// these addresses gives up its own; then the last sequence number that the server was shown there is returned too, if it matters.
+    /// Takes a local port towards the server, whose pairs know it as `end`. When none is free, the connection that has
+    /// been closing longest between these addresses gives up its own; then the last sequence number that the server was
+    /// shown there is returned too, if it matters.
     fn give_local_port(
         &mut self,
-        server: &local::Server,
+        server: &Server,
+        end: &local::Server,
         ends: &Ends,
         service: u32,
     ) -> Result<(Taken, Option<u32>), Refusal> {
-        let recyclable = match self.take_local_port(server, ends, service) {
-            Ok(taken) => return Ok((taken, None)),
+        let recyclable = match self.take_local_port(server, end, ends, service) {
+            Ok(taken) => {
+                self.watch_local_ports(server, end, service);
+                return Ok((taken, None));
+            }
             Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory.into()),
             Err(TakeError::Exhausted { recyclable }) => recyclable,
         };
         if let Some(old) = recyclable {
             let last_sequence = self.table.get(old).last_shown();
             self.close(old);
-            if let Ok(taken) = self.take_local_port(server, ends, service) {
-                self.locals.count_recycled(taken.local);
+            if let Ok(taken) = self.take_local_port(server, end, ends, service) {
+                self.locals.count_recycled(&end.pair(taken.local));
                 return Ok((taken, last_sequence));
             }
         }
@@ -178,20 +183,23 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Tries the service's groups of local addresses in their order.
     fn take_local_port(
         &mut self,
-        server: &local::Server,
+        server: &Server,
+        end: &local::Server,
         ends: &Ends,
         slot: u32,
     ) -> Result<Taken, TakeError> {
         let mut failure = TakeError::Exhausted { recyclable: None };
         let wanted = self.shard_key.shard_of(ends.source, ends.source_port);
-        let (Some(service), Some(state)) = (self.snapshot.service(slot), &mut self.services[slot as usize])
-        else {
+        let Some(service) = self.snapshot.service(slot) else {
             return Err(failure);
         };
+        // The rotation is the server's own: one for all servers would keep step with the scheduler, and lead each
+        // server to the same few addresses.
+        let rotation = &mut self.servers[server.slot as usize].local_rotation;
         for pool in &service.local_pools {
             match self
                 .locals
-                .take_from_pool(pool, &mut state.local_rotation, server, wanted, self.owned)
+                .take_from_pool(pool, rotation, end, wanted, self.owned)
             {
                 Ok(taken) => return Ok(taken),
                 Err(other) => failure = worth_more(failure, other),

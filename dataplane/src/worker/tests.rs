@@ -22,6 +22,7 @@ mod nasty;
 mod packets;
 mod plan;
 mod policies;
+mod pools;
 mod random;
 mod refusals;
 mod sctp;

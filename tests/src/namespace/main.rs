@@ -15,6 +15,7 @@ mod lab;
 mod modes;
 mod offload;
 mod pmtu;
+mod pools;
 mod quiet;
 mod refusals;
 mod reload;

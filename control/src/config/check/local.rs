@@ -1,12 +1,16 @@
 //! Local addresses: free ones, each in one group, where servers find them.
 
 use super::addresses::Addresses;
-use super::links::Links;
+use super::links::{Links, Reach};
 use super::names::Names;
+use super::pool::KnownServer;
 use crate::config::Place;
+use crate::config::read::Raw;
 use crate::config::read::network::RawLocalAddresses;
+use crate::config::read::port::RawPort;
 use crate::config::report::{Fault, Report};
 use crate::config::types::{AddressRange, Listener, LocalAddresses, Service};
+use dataplane::flow::Mode;
 
 /// Addresses in one group: 4 billion connections to each server.
 const MOST_LOCAL_ADDRESSES: u128 = 65_536;
@@ -52,12 +56,69 @@ pub(crate) fn local_addresses(
                 port,
                 ranges: group.ranges.iter().map(|(_, range)| *range).collect(),
                 ports: group.ports,
+                routed: group.routed,
                 place: group.place,
             });
         }
     }
     shared(all, report);
     groups
+}
+
+/// Refuses groups of local addresses on another port than a server that is reached from them: the server's answers
+/// would look for them where nobody says that they are.
+pub(crate) fn usable(
+    service: &Service,
+    servers: &[KnownServer],
+    raw: &Raw,
+    place: Place,
+    path: &str,
+    report: &mut Report,
+) {
+    let reached_by = |known: &KnownServer| match (service.mode_of(&known.server), known.reach) {
+        (Mode::Fullnat, Reach::OnLink(port) | Reach::Routed(port)) => Some(port),
+        // A hairpin is on the server's own link.
+        (Mode::Nat, Reach::OnLink(port)) if service.hairpin_snat => Some(port),
+        _ => None,
+    };
+    for &index in &service.local_addresses {
+        let group = raw.local_addresses.get(index).filter(|group| !group.routed);
+        let Some((group, name)) = group.and_then(|group| Some((group, group.port.as_ref()?))) else {
+            continue;
+        };
+        let is_named = |port: &RawPort| port.name.as_ref().is_some_and(|at| at.value == name.value);
+        let Some(port) = raw.ports.iter().position(is_named) else {
+            continue;
+        };
+        // Only addresses of its own family are shown to a server.
+        let is_shown = |known: &&KnownServer| {
+            let ipv6 = known.server.address.is_ipv6();
+            group
+                .ranges
+                .iter()
+                .any(|(_, range)| range.first.is_ipv6() == ipv6)
+        };
+        let elsewhere = servers
+            .iter()
+            .filter(is_shown)
+            .find_map(|known| Some((known, reached_by(known).filter(|found| *found != port)?)));
+        let Some((known, found)) = elsewhere else { continue };
+        let name_of = |port: Option<&RawPort>| port.and_then(|port| Some(port.name.as_ref()?.value.clone()));
+        let (server, found) = (
+            known.server.address,
+            name_of(raw.ports.get(found)).unwrap_or_default(),
+        );
+        let group = group.name.as_ref().map_or("", |name| &*name.value);
+        let problem = format!(
+            "server {server} is behind port `{found}`, and the addresses of `{group}` are on port `{}`: its answers \
+             would not come back",
+            name.value
+        );
+        let remedy = format!(
+            "name a group with `port: {found}`, or write `routed: true` in the group if the server has a route to it"
+        );
+        report.error(place, path, Fault::new(problem, remedy));
+    }
 }
 
 /// Checks that `groups`, all that the service at `path` names at `place`, have addresses of each family that it needs:

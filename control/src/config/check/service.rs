@@ -115,6 +115,10 @@ impl Checker<'_> {
         let modes = option::Modes::of(&service, servers);
         option::check(raw, &modes, &path, report);
         self.local_addresses(raw, &service, &modes, &path, report);
+        if let Some(names) = &raw.local_addresses {
+            let path = format!("{path}.local_addresses");
+            local::usable(&service, servers, self.raw, names.place, &path, report);
+        }
         self.servers(&service, report);
         Some(service)
     }

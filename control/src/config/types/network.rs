@@ -137,6 +137,8 @@ pub struct LocalAddresses {
     pub ranges: Vec<AddressRange>,
     /// The local ports to use of each address.
     pub ports: PortRange,
+    /// Whether servers reach them by a route, whatever port they are behind.
+    pub routed: bool,
     /// Where it stands.
     pub place: Place,
 }
