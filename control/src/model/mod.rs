@@ -171,7 +171,7 @@ impl Model {
             .chain(
                 self.draining
                     .iter()
-                    .map(|draining| (draining.port, draining.address.into())),
+                    .map(|draining| (draining.port, draining.address)),
             )
             .collect();
         let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
