@@ -77,7 +77,7 @@ fn draw_of_usable(service: &Service, loads: &impl Loads, random: u64) -> Option<
 
 /// A number below `total`, or 0 when that is 0, evenly from 64 random bits.
 fn below(total: u64, random: u64) -> u64 {
-    (u128::from(total) * u128::from(random) >> 64) as u64
+    ((u128::from(total) * u128::from(random)) >> 64) as u64
 }
 
 /// Other bits than `random`, that look independent of it (the finaliser of SplitMix64).
