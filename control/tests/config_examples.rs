@@ -43,7 +43,16 @@ fn the_fullnat_example_means_what_it_says() {
     let addresses: Vec<String> = dip.addresses().map(|address| address.to_string()).collect();
     assert_eq!(
         addresses,
-        ["10.0.0.200", "10.0.0.201", "10.0.0.202", "10.0.0.203"]
+        [
+            "10.0.0.200",
+            "10.0.0.201",
+            "10.0.0.202",
+            "10.0.0.203",
+            "2001:db8:2::200",
+            "2001:db8:2::201",
+            "2001:db8:2::202",
+            "2001:db8:2::203"
+        ]
     );
     assert_eq!((dip.port, dip.ports.first, dip.ports.last), (1, 1024, 65535));
     let web = &config.services[0];
@@ -54,7 +63,11 @@ fn the_fullnat_example_means_what_it_says() {
     );
     assert_eq!(web.listeners[0].to_string(), "203.0.113.100:80/tcp");
     assert_eq!(web.local_addresses, [0]);
-    let dns = &config.services[1];
+    assert_eq!(
+        config.services[1].listeners[0].to_string(),
+        "[2001:db8:1::100]:80/tcp"
+    );
+    let dns = &config.services[2];
     assert_eq!(config.pools[dns.pool].servers[1].port_for(&dns.listeners[0]), 53);
-    assert_eq!((web.place.line, web.place.column), (30, 5));
+    assert_eq!((web.place.line, web.place.column), (36, 5));
 }

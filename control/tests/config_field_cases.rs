@@ -47,11 +47,14 @@ fn lport_04_services_share_local_addresses_and_short_ranges_expand() {
         ),
         (&[0][..], &[0][..])
     );
-    let last: Vec<u8> = config.local_addresses[0]
+    let addresses: Vec<String> = config.local_addresses[0]
         .addresses()
-        .map(|address| address.octets()[3])
+        .map(|address| address.to_string())
         .collect();
-    assert_eq!(last, [200, 201, 202, 203]);
+    assert_eq!(
+        addresses,
+        ["10.0.0.200", "10.0.0.201", "10.0.0.202", "10.0.0.203"]
+    );
 }
 
 #[test]

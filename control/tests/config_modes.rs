@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use dataplane::flow::Mode;
+use dataplane::neighbour::AddressClass;
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::service::{
     NoServer, NoService, PortSettings, Protocol, ServiceKey, Snapshot, Tunnel, TunnelChecksum, TunnelKind,
@@ -24,6 +25,7 @@ routes:
   - { to: default6, via: fe80::fe, port: wan }
   - { to: 10.30.0.0/16, via: 10.20.0.254 }
   - { to: 2001:db8:40::/48, port: dmz }
+  - { to: 10.30.9.0/24, unreachable: true }
 neighbours:
   - { address: fe80::fe, mac: "02:00:00:00:00:fe", port: wan }
   - { address: 2001:db8:20::11, mac: "02:00:00:00:00:11" }
@@ -52,6 +54,7 @@ services:
 vips:
   - { address: 2001:db8:1::100, no_service: drop, no_server: reset }
   - { address: 203.0.113.100, no_server: drop }
+  - { address: 203.0.113.101 }
 settings:
   no_server: reset
   sloppy_sctp: true
@@ -194,6 +197,20 @@ fn each_server_has_its_mode_port_and_tunnel() {
         let service = snapshot.find(&key(six, 80, protocol)).unwrap();
         assert_eq!(service.servers[0].address, address("2001:db8:20::11"));
     }
+}
+
+#[test]
+fn a_listed_vip_needs_no_service_and_nothing_leads_to_the_unreachable() {
+    let snapshot = snapshot();
+    let class = |text| snapshot.addresses.class_of(address(text));
+    assert_eq!(class("203.0.113.101"), AddressClass::Vip);
+    assert_eq!(class("203.0.113.102"), AddressClass::None);
+    assert_eq!(
+        snapshot.addresses.owner(address("203.0.113.101")),
+        Some(PortId(0))
+    );
+    assert!(snapshot.routes.next_hop(address("10.30.8.1")).is_some());
+    assert_eq!(snapshot.routes.next_hop(address("10.30.9.1")), None);
 }
 
 #[test]

@@ -173,10 +173,6 @@ fn what_is_still_missing_says_so_and_changes_nothing() {
     let before = table(&model);
     for (line, error) in [
         (
-            "-a -t [fd00::100]:80 -r [2001:db8::11]:80 --fullnat",
-            "FULLNAT for IPv6 is not supported yet",
-        ),
-        (
             "-A -t [fd00::100]:81 -s rr -p 60",
             "persistence (-p) is not supported yet",
         ),
@@ -190,6 +186,38 @@ fn what_is_still_missing_says_so_and_changes_nothing() {
     assert_eq!(table(&model), before);
 }
 
+/// Servers see local addresses of their own family.
+#[test]
+fn fullnat_needs_local_addresses_of_the_family() {
+    let mut model = after(&[
+        "-A -t [fd00::100]:80 -s rr",
+        "-A -t [fd00::100]:81 -s rr --local-addresses dip",
+    ]);
+    let mut add = |port: u16| {
+        run(
+            &mut model,
+            &format!("-a -t [fd00::100]:{port} -r [2001:db8::11]:80 --fullnat"),
+        )
+    };
+    assert_eq!(
+        [add(80), add(81)].map(Result::unwrap_err),
+        [
+            "a FULLNAT server needs a service with --local-addresses NAME",
+            "the service's local addresses are not IPv6: name a group that has IPv6 addresses"
+        ]
+    );
+    let text = "ports: [{ name: lan, device: net_null0, addresses: 10.0.0.1/24 }]
+local_addresses: [{ name: both, port: lan, routed: true, addresses: [10.0.0.200, \"2001:db8::200-2001:db8::203\"] }]
+";
+    model.apply_file(&config::parse("t", text).unwrap()).unwrap();
+    run(&mut model, "-A -t [fd00::100]:82 -s rr --local-addresses both").unwrap();
+    run(&mut model, "-A -t 10.0.0.100:82 -s rr --local-addresses both").unwrap();
+    run(&mut model, "-a -t [fd00::100]:82 -r [2001:db8::11]:80 --fullnat").unwrap();
+    run(&mut model, "-a -t 10.0.0.100:82 -r 10.0.0.11:80 --fullnat").unwrap();
+    let servers = model.services().flat_map(|entry| entry.service.servers.clone());
+    assert!(servers.map(|server| server.mode).eq([Mode::Fullnat; 2]));
+}
+
 /// What ipvsadm has no option for is the file's to say.
 #[test]
 fn an_edit_keeps_what_has_no_option() {
@@ -199,6 +227,7 @@ pools: [{ name: web, servers: [{ address: 10.0.0.11 }] }]
 services:
   - { name: web, listen: 10.0.0.100:80/tcp, pool: web, mode: nat, local_addresses: dip, hairpin_snat: true,
       mss_clamp: 1400 }
+  - { name: told, listen: 10.0.0.100:81/tcp, pool: web, mode: fullnat, local_addresses: dip, client_address: toa }
 ";
     let mut model = model();
     model.apply_file(&config::parse("t", text).unwrap()).unwrap();
@@ -206,4 +235,8 @@ services:
     let service = &model.services().next().unwrap().service;
     assert_eq!((service.hairpin_snat, service.mss_clamp), (true, 1400));
     assert_eq!(service.scheduler.name(), "rr");
+    run(&mut model, "-E -t 10.0.0.100:81 -s rr --local-addresses dip").unwrap();
+    let told = model.services().find(|entry| entry.name == "told").unwrap();
+    assert_eq!(told.service.client_address.name(), "toa");
+    assert_eq!(told.service.scheduler.name(), "rr");
 }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use dataplane::flow::RecordId;
-use dataplane::local::{LipPool, LocalPorts, LocalPortsConfig, Pair, PortRange, Server};
+use dataplane::local::{LipPool, LocalPorts, LocalPortsConfig, Pair, PortRange, Rotation, Server};
 use dataplane::worker::shard::{Shard, ShardKey, ShardSet};
 
 fn main() -> std::io::Result<()> {
@@ -48,8 +48,8 @@ fn main() -> std::io::Result<()> {
 
 fn pair(i: u32) -> Pair {
     Pair {
-        local: Ipv4Addr::from_bits(0x0a00_00c8 + i % 4),
-        server: Ipv4Addr::from_bits(0x0a10_0000 + i / 4),
+        local: Ipv4Addr::from_bits(0x0a00_00c8 + i % 4).into(),
+        server: Ipv4Addr::from_bits(0x0a10_0000 + i / 4).into(),
         server_port: 80,
         protocol: 6,
     }
@@ -117,16 +117,13 @@ fn refused(key: &ShardKey) -> std::io::Result<f64> {
 
 fn refused_by_pool(key: &ShardKey) -> std::io::Result<f64> {
     let (mut ports, range) = dry(key)?;
-    let pool = LipPool {
-        addresses: (0..4).map(|i| pair(i).local).collect(),
-        ports: range,
-    };
+    let pool = LipPool::new((0..4).map(|i| pair(i).local), range);
     let server = Server {
         address: pair(0).server,
         port: 80,
         protocol: 6,
     };
-    let mut cursor = 0;
+    let mut cursor = Rotation::default();
     Ok(time(1_000_000, |i| {
         let wanted = Shard::from_low_bits(i);
         let taken = ports.take_from_pool(&pool, &mut cursor, &server, wanted, ShardSet::ALL);

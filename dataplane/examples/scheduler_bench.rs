@@ -61,6 +61,7 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
         translate_replies: false,
         hairpin_snat: false,
         mss_clamp: 0,
+        client_address: dataplane::service::ClientAddress::None,
         local_pools: Vec::new(),
         servers: (0..servers).map(server).collect(),
         revision: 0,

@@ -36,6 +36,7 @@ drop_reasons! {
     BadIpHeader "bad_ip_header" "The IP header is malformed (version, lengths, or a fragment that cannot be).",
     BadIpChecksum "bad_ip_checksum" "The IPv4 header checksum is wrong.",
     BadExtensionHeader "bad_extension_header" "IPv6 extension headers are malformed, too many, or ask for a route that is not at its end or a jumbogram.",
+    SourceRoute "source_route" "An IPv4 packet whose source route is not at its end, to a server or a client with IPv6: such a route cannot be translated.",
     BadSource "bad_source" "The source address cannot be a sender (multicast, broadcast, loopback, zero, or one of ours).",
     BadL4Header "bad_l4_header" "The TCP, UDP, SCTP or ICMP header is malformed or does not fit.",
     BadL4Checksum "bad_l4_checksum" "The TCP, UDP, SCTP or ICMP checksum is wrong, or that of UDP is missing over IPv6.",

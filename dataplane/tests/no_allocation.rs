@@ -43,7 +43,7 @@ use dataplane::drops::DropReason;
 use dataplane::flow::{Mode, TagIndex};
 use dataplane::packet::{Packet, PortId};
 use dataplane::scheduler::SchedulerKind;
-use dataplane::service::Protocol;
+use dataplane::service::{ClientAddress, Protocol};
 use dataplane::time::{Tick, seconds};
 use dataplane::worker::{
     Arrival, BURST, Io, LARGE, Listing, Mailbox, Order, PacketBurst, Worker, WorkerStats,
@@ -254,6 +254,11 @@ impl Rig {
                     let next = seen.sequence.wrapping_add(1);
                     let reply = Sent::tcp(seen.to, seen.from, seen.flags | ACK).at(5000, next);
                     self.arrive(LAN, &reply.frame(LAN_MAC));
+                } else if seen.protocol == TCP && port == WAN && seen.flags & SYN != 0 {
+                    // The handshake's end, which tells the server of its client.
+                    let next = seen.sequence.wrapping_add(1);
+                    let end = Sent::tcp(seen.to, seen.from, ACK).at(seen.acknowledgement, next);
+                    self.arrive(WAN, &end.frame(WAN_MAC));
                 }
             }
         }
@@ -298,6 +303,7 @@ fn plan() -> Plan {
     plan.sizes.neighbours = 32;
     plan.know_nobody();
     plan.set_mtu(LAN, 1400);
+    plan.edit(0, |service| service.client_address = ClientAddress::Toa);
     plan.settings.expire_nodest_conn = true;
     plan.settings.icmp_rate = 50;
     plan.use_locals(pool(2, 10_000, 10_063));
@@ -362,6 +368,7 @@ fn no_turn_allocates_or_frees() {
     // And it has been through all of that.
     assert!(rig.stats.conserves() && listings.len() > 1000);
     assert!(rig.stats.opened.get() > 5000, "{:?}", rig.stats);
+    assert!(rig.stats.toa_added.get() > 1000, "{:?}", rig.stats);
     for reason in [
         DropReason::TtlExceeded,
         DropReason::NoService,

@@ -77,8 +77,10 @@ figure_fullnat() {
     figure
     cat <<'FIGURE'
 
-    FULLNAT  203.0.113.100:80 -> 8080   servers see 10.0.0.200-203, and answer through the gateway
-    DR       203.0.113.101:80           servers see the client, and answer by their own way
+    FULLNAT  203.0.113.100:80, [2001:db8:1::100]:80 -> 8080
+             servers see 10.0.0.200-203, fd00::200-203, and answer through the gateway
+    DR       203.0.113.101:80
+             servers see the client, and answer by their own way
 FIGURE
 }
 figure_nat() {
@@ -107,13 +109,19 @@ FIGURE
 }
 
 show_fullnat() {
-    title "FULLNAT: $REQUESTS pages from http://203.0.113.100/"
-    fetch 203.0.113.100
+    show_fullnat_of 203.0.113.100 '^10\.0\.0\.20[0-3]$'
+    show_fullnat_of 2001:db8:1::100 '^fd00::20[0-3]$'
+    show_dr_of web-direct 10.0.0.1 203.0.113.101 '^203\.0\.113\.1$'
+}
+
+show_fullnat_of() { # show_fullnat_of VIP CLIENT-PATTERN
+    title "FULLNAT: $REQUESTS pages from $(url "$1")"
+    forget
+    fetch "$1"
     promise "all answered, about two of server 1 for each one of server 2, as the weights say" balanced
     say "who the servers believe has asked (nginx's access logs):"
     clients_of_port 8080
-    promise "the servers saw local addresses of the gateway only" only_clients 8080 '^10\.0\.0\.20[0-3]$'
-    show_dr_of web-direct 10.0.0.1 203.0.113.101 '^203\.0\.113\.1$'
+    promise "the servers saw local addresses of the gateway only" only_clients 8080 "$2"
 }
 
 show_nat() {

@@ -209,6 +209,8 @@ fn flags(service: &Service) -> String {
             .map(|(_, flag)| (*flag).to_owned()),
     );
     flags.extend(service.mss_clamp.map(|mss| format!("mss-clamp={mss}")));
+    let told = service.client_address.as_str();
+    flags.extend((told != "none").then(|| format!("client-address={told}")));
     flags.join(",")
 }
 

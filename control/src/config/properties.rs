@@ -125,7 +125,7 @@ proptest! {
              tunnel: {{ type: '{text}', port: '{text}', checksum: '{text}' }} }}] }}]\n\
              vips: [{{ address: '{text}', no_server: '{text}' }}]\nsettings: {{ tunnel_source: '{text}' }}\n\
              services: [{{ name: a, listen: '{text}', pool: a, mode: '{text}', scheduler: '{text}', \
-             mss_clamp: '{text}' }}]\n"
+             mss_clamp: '{text}', client_address: '{text}' }}]\n"
         ).as_bytes());
     }
 

@@ -44,7 +44,7 @@ sections! {
     SERVER_TUNNEL = "pools[].servers[].tunnel": ["type", "port", "checksum"];
     SERVICE = "services[]": [
         "name", "listen", "pool", "mode", "tunnel", "scheduler", "scheduler_flags", "local_addresses", "one_packet",
-        "translate_replies", "hairpin_snat", "mss_clamp",
+        "translate_replies", "hairpin_snat", "mss_clamp", "client_address",
     ];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
     VIP = "vips[]": ["address", "no_service", "no_server"];

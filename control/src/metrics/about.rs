@@ -70,10 +70,12 @@ metrics! {
     WORKER_CONSUMED Counter "tidegate_worker_consumed_packets_total" ["worker"] "Packets that ended here on purpose: ARP and neighbour discovery, fragments that became a whole packet, a packet that went on in fragments.";
     WORKER_HELD Gauge "tidegate_worker_held_packets" ["worker"] "Packets that wait for a neighbour, for the other fragments, or for the device now.";
     WORKER_COMPLETED Counter "tidegate_worker_completed_checksums_total" ["worker"] "Packets whose checksum their sender had left to an offload that never ran, and that was computed here: a peer on the same host; switch its tx checksum offload off to save the work.";
+    WORKER_TOA_ADDED Counter "tidegate_worker_toa_added_total" ["worker"] "Client segments that went to a FULLNAT server with the client's address in a TCP option (client_address: toa).";
+    WORKER_TOA_NO_ROOM Counter "tidegate_worker_toa_no_room_total" ["worker"] "Client segments that were due to carry it and went without: no room among the options, or within the MTU.";
     DROPS Counter "tidegate_drops_total" ["reason", "worker"] "Packets dropped, each under exactly one reason.";
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";
-    LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers that are reached from the pool), less those in use. One server can run dry while others have many left.";
+    LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers of the same family that are reached from the pool), less those in use. One server can run dry while others have many left.";
     LOCAL_TAKEN Counter "tidegate_local_ports_taken_total" ["pool", "address"] "Local ports handed out.";
     LOCAL_BORROWED Counter "tidegate_local_ports_borrowed_total" ["pool", "address"] "Of these, ports of another shard than the client's.";
     LOCAL_RECYCLED Counter "tidegate_local_ports_recycled_total" ["pool", "address"] "Connections that gave up their local port while closing, because none else was free.";

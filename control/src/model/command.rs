@@ -29,6 +29,9 @@ pub enum CommandError {
     /// FULLNAT needs local addresses.
     #[error("a FULLNAT server needs a service with --local-addresses NAME")]
     NoLocalAddresses,
+    /// Servers see local addresses of their own family.
+    #[error("the service's local addresses are not {0}: name a group that has {0} addresses")]
+    OtherFamily(&'static str),
     /// The model has no room, or the addresses contradict each other.
     #[error("{0}")]
     Model(#[from] ModelError),
@@ -147,6 +150,7 @@ impl Model {
             translate_replies: present.is_some_and(|service| service.translate_replies),
             hairpin_snat: present.is_some_and(|service| service.hairpin_snat),
             mss_clamp: present.map_or(0, |service| service.mss_clamp),
+            client_address: present.map(|service| service.client_address).unwrap_or_default(),
             local_pools,
         })
     }
@@ -169,11 +173,13 @@ impl Model {
             Forwarding::Fullnat => (Mode::Fullnat, Tunnel::default()),
             Forwarding::Tun(tunnel) => (Mode::Tun, tunnel_of(tunnel)),
         };
-        if mode == Mode::Fullnat && key.address.is_ipv6() {
-            return Err(CommandError::Unsupported("FULLNAT for IPv6"));
-        }
-        if mode == Mode::Fullnat && self.services[key].service.local_pools.is_empty() {
+        let pools = &self.services[key].service.local_pools;
+        if mode == Mode::Fullnat && pools.is_empty() {
             return Err(CommandError::NoLocalAddresses);
+        }
+        let ipv6 = key.address.is_ipv6();
+        if mode == Mode::Fullnat && pools.iter().all(|pool| pool.towards(ipv6).is_empty()) {
+            return Err(CommandError::OtherFamily(if ipv6 { "IPv6" } else { "IPv4" }));
         }
         if mode == Mode::Fullnat && self.services[key].service.one_packet {
             return Err(CommandError::Unsupported("one-packet scheduling (-o) by FULLNAT"));

@@ -126,10 +126,7 @@ impl Model {
     /// The group as the model keeps it: the very one that it has, when that is equal.
     fn local_group(&self, group: &config::LocalAddresses) -> LocalGroup {
         let ports = PortRange::new(group.ports.first, group.ports.last).unwrap_or_default();
-        let pool = LipPool {
-            addresses: group.addresses().collect(),
-            ports,
-        };
+        let pool = LipPool::new(group.addresses(), ports);
         let known = self
             .locals
             .iter()
@@ -177,6 +174,7 @@ impl Model {
                 translate_replies: service.translate_replies,
                 hairpin_snat: service.hairpin_snat,
                 mss_clamp: service.mss_clamp,
+                client_address: service.client_address,
                 local_pools,
             };
             if let Some(entry) = self.services.get_mut(&key) {

@@ -19,7 +19,9 @@ use dataplane::neighbour::{
 };
 use dataplane::packet::PortId;
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
-use dataplane::service::{Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot};
+use dataplane::service::{
+    ClientAddress, Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot,
+};
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,11 +155,8 @@ impl Model {
         let groups = self.locals.iter();
         let locals: Vec<_> = groups
             .flat_map(|group| {
-                group
-                    .pool
-                    .addresses
-                    .iter()
-                    .map(move |&address| (group.port, address.into()))
+                let addresses = group.pool.addresses().iter();
+                addresses.map(move |&address| (group.port, address))
             })
             .collect();
         let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
@@ -182,6 +181,7 @@ impl Model {
             translate_replies: spec.translate_replies,
             hairpin_snat: spec.hairpin_snat,
             mss_clamp: spec.mss_clamp,
+            client_address: spec.client_address,
             local_pools: spec.local_pools,
             servers: Vec::new(),
             revision: 0,
@@ -209,6 +209,7 @@ impl Model {
             && old.translate_replies == spec.translate_replies
             && old.hairpin_snat == spec.hairpin_snat
             && old.mss_clamp == spec.mss_clamp
+            && old.client_address == spec.client_address
             && old
                 .local_pools
                 .iter()
@@ -222,6 +223,7 @@ impl Model {
             service.translate_replies = spec.translate_replies;
             service.hairpin_snat = spec.hairpin_snat;
             service.mss_clamp = spec.mss_clamp;
+            service.client_address = spec.client_address;
             service.local_pools = spec.local_pools;
         }
         !same
@@ -325,6 +327,7 @@ struct ServiceSpec {
     translate_replies: bool,
     hairpin_snat: bool,
     mss_clamp: u16,
+    client_address: ClientAddress,
     local_pools: Vec<Arc<LipPool>>,
 }
 

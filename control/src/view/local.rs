@@ -8,7 +8,7 @@ use dataplane::local::AddressUse;
 use dataplane::service::{Server, Service};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::AddAssign;
 
 /// A group of local addresses.
@@ -16,14 +16,15 @@ use std::ops::AddAssign;
 pub struct LocalPool {
     /// Its name.
     pub name: String,
-    /// The name of the Ethernet port that answers ARP for it.
+    /// The name of the Ethernet port that answers ARP and neighbour discovery for it.
     pub port: String,
     /// The local ports of each address: first and last.
     pub ports: (u16, u16),
     /// Servers that are reached from it; a server of two services with the same address, port and protocol
     /// counts once.
     pub servers: usize,
-    /// Local ports of all addresses towards all of these servers: each pair of address and server has its own.
+    /// Local ports of all addresses towards all of these servers: each pair of address and server, of one family, has
+    /// its own.
     pub capacity: u64,
     /// Local ports in use.
     pub used: u64,
@@ -37,7 +38,7 @@ pub struct LocalPool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LocalAddress {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Ports in use now, towards all servers.
     pub used: u64,
     /// The most ports that one worker has had in use towards one server.
@@ -55,7 +56,7 @@ pub struct LocalAddress {
 }
 
 impl LocalAddress {
-    fn unused(address: Ipv4Addr) -> LocalAddress {
+    fn unused(address: IpAddr) -> LocalAddress {
         LocalAddress {
             address,
             used: 0,
@@ -86,7 +87,7 @@ impl AddAssign<&AddressUse> for LocalAddress {
 /// # Errors
 /// A worker does not answer.
 pub fn local_pools(gateway: &Gateway) -> Result<Vec<LocalPool>, Silent> {
-    let mut used: HashMap<Ipv4Addr, LocalAddress> = HashMap::new();
+    let mut used: HashMap<IpAddr, LocalAddress> = HashMap::new();
     let complete = gateway.local_addresses(|worker| {
         *used
             .entry(worker.address)
@@ -104,16 +105,17 @@ pub fn local_pools(gateway: &Gateway) -> Result<Vec<LocalPool>, Silent> {
         .collect())
 }
 
-fn view(state: &State, group: &LocalGroup, used: &HashMap<Ipv4Addr, LocalAddress>) -> LocalPool {
-    let of = |address: &Ipv4Addr| {
+fn view(state: &State, group: &LocalGroup, used: &HashMap<IpAddr, LocalAddress>) -> LocalPool {
+    let of = |address: &IpAddr| {
         used.get(address)
             .copied()
             .unwrap_or(LocalAddress::unused(*address))
     };
-    let addresses: Vec<LocalAddress> = group.pool.addresses.iter().map(of).collect();
+    let addresses: Vec<LocalAddress> = group.pool.addresses().iter().map(of).collect();
     let servers = servers_of(state, group);
-    let ports = group.pool.ports;
-    let capacity = addresses.len() as u64 * u64::from(ports.count()) * servers as u64;
+    let ports = group.pool.ports();
+    let pairs = |ipv6: bool| group.pool.towards(ipv6).len() * servers[usize::from(ipv6)];
+    let capacity = u64::from(ports.count()) * (pairs(false) + pairs(true)) as u64;
     let used: u64 = addresses.iter().map(|address| address.used).sum();
     LocalPool {
         name: group.name.clone(),
@@ -123,7 +125,7 @@ fn view(state: &State, group: &LocalGroup, used: &HashMap<Ipv4Addr, LocalAddress
             .get(usize::from(group.port.0))
             .map_or_else(String::new, |port| port.name.clone()),
         ports: (ports.first(), ports.last()),
-        servers,
+        servers: servers.iter().sum(),
         capacity,
         used,
         // Connections to servers that are gone may still use some.
@@ -132,8 +134,9 @@ fn view(state: &State, group: &LocalGroup, used: &HashMap<Ipv4Addr, LocalAddress
     }
 }
 
-/// How many servers are reached from the group: by FULLNAT, or by NAT that hides clients on the server's link.
-fn servers_of(state: &State, group: &LocalGroup) -> usize {
+/// How many servers of IPv4 and of IPv6 are reached from the group: by FULLNAT, or by NAT that hides clients on the
+/// server's link.
+fn servers_of(state: &State, group: &LocalGroup) -> [usize; 2] {
     let services = state
         .model
         .services()
@@ -146,10 +149,11 @@ fn servers_of(state: &State, group: &LocalGroup) -> usize {
             .filter(|server| uses_local_addresses(service, server))
             .map(|server| (service.key.protocol, server))
     });
-    servers
+    let known: HashSet<_> = servers
         .map(|(protocol, server)| (server.address, server.port, protocol))
-        .collect::<HashSet<_>>()
-        .len()
+        .collect();
+    let v6 = known.iter().filter(|(address, ..)| address.is_ipv6()).count();
+    [known.len() - v6, v6]
 }
 
 fn uses_local_addresses(service: &Service, server: &Server) -> bool {

@@ -32,6 +32,8 @@ pub struct Service {
     pub hairpin_snat: bool,
     /// The largest MSS that SYNs may announce, in bytes, if there is a limit.
     pub mss_clamp: Option<u16>,
+    /// How FULLNAT servers learn who their client is: `none` or `toa`.
+    pub client_address: String,
     /// Its groups of local addresses, by name.
     pub local_addresses: Vec<String>,
     /// How many servers it has.
@@ -190,6 +192,7 @@ fn service_view(
         translate_replies: service.translate_replies,
         hairpin_snat: service.hairpin_snat,
         mss_clamp: Some(service.mss_clamp).filter(|mss| *mss > 0),
+        client_address: service.client_address.name().to_owned(),
         local_addresses: used.collect(),
         servers: service.servers.len(),
         servers_with_warnings,

@@ -91,6 +91,13 @@ impl Flags {
     pub const SEEN_OUTPUT: Flags = Flags(1 << 8);
     /// Not a connection: it remembers the server of a persistent client.
     pub const TEMPLATE: Flags = Flags(1 << 9);
+    /// FULLNAT: the server is told the client's address by a TCP option, see [`crate::forward::toa`].
+    pub const TOA: Flags = Flags(1 << 10);
+    /// With [`Flags::TOA`]: the server has answered the SYN, the client has not yet acknowledged more than that, and
+    /// [`Record::sequence`] is the server's initial sequence number meanwhile.
+    pub const SERVER_ISN: Flags = Flags(1 << 11);
+    /// With [`Flags::SERVER_ISN`]: the server has sent data or a FIN, so the handshake is over on its side.
+    pub const SERVER_SPOKE: Flags = Flags(1 << 12);
     const MODE: u16 = 0b111;
 
     /// The flags of a new connection of this mode.
@@ -169,8 +176,8 @@ pub struct Record {
     pub(super) previous: u32,
     /// FULLNAT: what is added to the client's sequence numbers on their way to the server, modulo 2^32.
     pub sequence_shift: u32,
-    /// The server's initial sequence number while the handshake lasts, in host order; once the connection
-    /// closes, the highest sequence number that the server was shown.
+    /// FULLNAT: the end of what the server was shown of the client's sequence numbers, in host order; with
+    /// [`Flags::SERVER_ISN`], the server's initial sequence number instead. See [`Record::last_shown`].
     pub sequence: u32,
     /// Index of the extension or template; of the addresses of an IPv6 connection. 0 = none.
     pub extension: u32,
@@ -224,6 +231,15 @@ impl Record {
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.flags.mode()
+    }
+
+    /// FULLNAT: the highest of the client's sequence numbers that the server was shown. None while the server's own
+    /// stands in its place: then the client has acknowledged nothing that the server has sent, so the server is not
+    /// in TIME_WAIT, and nothing depends on it.
+    #[inline]
+    #[must_use]
+    pub fn last_shown(&self) -> Option<u32> {
+        (!self.flags.has(Flags::SERVER_ISN)).then_some(self.sequence)
     }
 
     /// Whether the record is a connection or template in the table, and not a free place.

@@ -2,7 +2,7 @@
 //! has been shown is remembered, and a connection on a recycled local port is shown to the server with other
 //! sequence numbers than its client uses.
 
-use super::nat;
+use super::nat::{self, Target};
 use crate::flow::{Direction, Flags, Record};
 use crate::packet::checksum::Delta;
 use crate::packet::{Headers, ipv4, rewrite, tcp};
@@ -25,6 +25,25 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, record: &mut Record, directi
     nat::translate(ip, segment, headers, &to, sequence);
 }
 
+/// As [`rewrite()`], for any TCP, UDP or SCTP packet of either family: `to` is where it goes, of the packet's own family.
+/// What [`nat::rewrite_any`] says of SCTP holds here too.
+pub fn rewrite_any(
+    frame: &mut [u8],
+    headers: &Headers,
+    record: &mut Record,
+    direction: Direction,
+    to: Target<'_>,
+) {
+    let Some((ip, segment)) = rewrite::split(frame, headers) else {
+        return;
+    };
+    let sequence = match headers.protocol {
+        ipv4::TCP if segment.len() >= tcp::HEADER_LEN => adjust_sequence(segment, record, direction),
+        _ => Delta::NONE,
+    };
+    nat::translate_any(ip, segment, headers, to, sequence);
+}
+
 /// Shifts sequence numbers where the connection has a shift, and notes what the server is shown.
 #[inline]
 fn adjust_sequence(segment: &mut [u8], record: &mut Record, direction: Direction) -> Delta {
@@ -32,7 +51,7 @@ fn adjust_sequence(segment: &mut [u8], record: &mut Record, direction: Direction
     if record.sequence_shift != 0 || record.flags.has(Flags::STRIP_TIMESTAMPS) {
         delta = shift(segment, record, direction);
     }
-    if direction == Direction::Inbound {
+    if direction == Direction::Inbound && !record.flags.has(Flags::SERVER_ISN) {
         let end = tcp::sequence(segment).wrapping_add(tcp::sequence_len(segment));
         let opening = tcp::flags(segment) & tcp::SYN != 0;
         if opening || end.wrapping_sub(record.sequence) <= u32::MAX / 2 {

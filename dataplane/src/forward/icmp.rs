@@ -13,7 +13,7 @@
 //! With FULLNAT an error towards the server also comes from the local address, and quotes server > local address.
 //! DR passes an error on as it is ([`pass_on`]), TUN puts it into the tunnel.
 
-mod quote;
+pub(super) mod quote;
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -228,23 +228,29 @@ fn write(field: &mut [u8], value: &[u8]) -> Delta {
 fn rewrite_quoted(packet: &mut [u8], quote: &Quote, inner: &Inner) {
     let (ip, l4) = packet.split_at_mut(quote.l4 - quote.ip);
     let ends = [inner.source, inner.destination];
-    let mut delta = write_addresses(ip, ends.map(|end| Some(end.ip())));
+    let delta = write_addresses(ip, ends.map(|end| Some(end.ip())));
     if !quote.v6 {
         ipv4::fill_checksum(ip);
     }
-    if !quote::has_ports(quote.protocol) {
+    rewrite_l4(l4, quote.protocol, inner, delta);
+}
+
+/// Ports and sequence number of a quoted L4 header, of which at least 8 bytes are there, and, if wanted, its checksum.
+/// `delta` is the change of its pseudo header.
+pub(super) fn rewrite_l4(l4: &mut [u8], protocol: u8, inner: &Inner, mut delta: Delta) {
+    if !quote::has_ports(protocol) {
         return;
     }
-    for (place, end) in ends.into_iter().enumerate() {
+    for (place, end) in [inner.source, inner.destination].into_iter().enumerate() {
         delta = delta.and(write(&mut l4[2 * place..][..2], &end.port().to_be_bytes()));
     }
-    if quote.protocol == ipv4::TCP && inner.sequence_shift != 0 {
+    if protocol == ipv4::TCP && inner.sequence_shift != 0 {
         let [s0, s1, s2, s3] = [l4[4], l4[5], l4[6], l4[7]];
         let sequence = u32::from_be_bytes([s0, s1, s2, s3]).wrapping_add(inner.sequence_shift);
         delta = delta.and(write(&mut l4[4..8], &sequence.to_be_bytes()));
     }
     if inner.checksum == QuotedChecksum::Mended {
-        mend(l4, quote.protocol, delta);
+        mend(l4, protocol, delta);
     }
 }
 

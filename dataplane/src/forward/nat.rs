@@ -11,7 +11,7 @@ const ADDRESSES: usize = 12;
 const HOP_LIMIT: usize = 7;
 const ADDRESSES6: usize = 8;
 
-/// Whether a packet is of the kind that [`translate`] is for: IPv4 with TCP or UDP.
+/// Whether a packet is of the kind that [`rewrite()`] is for: IPv4 with TCP or UDP.
 #[inline]
 #[must_use]
 pub fn is_plain(headers: &Headers) -> bool {
@@ -65,9 +65,19 @@ pub enum Target<'a> {
 /// 9260 6.8: a CRC cannot be brought along by increment), and its INIT and INIT ACK lose the addresses that they
 /// list, which nobody could translate: see [`sctp::pad_addresses`]. The caller has checked the old checksum.
 pub fn rewrite_any(frame: &mut [u8], headers: &Headers, to: Target<'_>) {
-    let Some((ip, segment)) = rewrite::split(frame, headers) else {
-        return;
-    };
+    if let Some((ip, segment)) = rewrite::split(frame, headers) {
+        translate_any(ip, segment, headers, to, Delta::NONE);
+    }
+}
+
+/// As [`rewrite_any`], over the two parts of a packet; `more` is what else has changed in the segment.
+pub(super) fn translate_any(
+    ip: &mut [u8],
+    segment: &mut [u8],
+    headers: &Headers,
+    to: Target<'_>,
+    more: Delta,
+) {
     let (addresses, ports) = match to {
         Target::V4(key) => {
             let delta = ipv4::set_addresses(ip, key.source(), key.destination());
@@ -76,13 +86,20 @@ pub fn rewrite_any(frame: &mut [u8], headers: &Headers, to: Target<'_>) {
         }
         Target::V6(addresses, ports) => (translate_v6(ip, addresses), ports),
     };
+    rewrite_segment(segment, headers.protocol, ports, addresses.and(more));
+}
+
+/// Writes both ports, as on the wire, into a segment of at least 8 bytes, and brings its checksum along: `more` is
+/// what else has changed of what a checksum of TCP or UDP covers, the pseudo header included. SCTP as in
+/// [`rewrite_any`].
+pub(super) fn rewrite_segment(segment: &mut [u8], protocol: u8, ports: [u8; 4], more: Delta) {
     let old = [segment[0], segment[1], segment[2], segment[3]];
     segment[..4].copy_from_slice(&ports);
-    let delta = addresses.double_word(u32::from_be_bytes(old), u32::from_be_bytes(ports));
-    match headers.protocol {
+    let delta = more.double_word(u32::from_be_bytes(old), u32::from_be_bytes(ports));
+    match protocol {
         ipv4::TCP if segment.len() >= tcp::HEADER_LEN => tcp::apply(segment, delta),
         ipv4::UDP => udp::apply(segment, delta),
-        ipv4::SCTP => {
+        ipv4::SCTP if segment.len() >= sctp::HEADER_LEN => {
             let _ = sctp::pad_addresses(segment);
             sctp::set_checksum(segment);
         }

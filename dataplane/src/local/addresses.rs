@@ -1,7 +1,7 @@
 //! The local addresses that have been used: their port ranges and their counters.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::{Index, IndexMut};
 
 use super::PortRange;
@@ -12,7 +12,7 @@ use crate::flow::TagIndex;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddressUse {
     /// The local address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The ports that are handed out, towards each server.
     pub ports: PortRange,
     /// Ports in use now, towards all servers.
@@ -64,7 +64,7 @@ impl Addresses {
 
     /// The place of `address`. A new one takes the place of one that has no pairs when the table is full; none
     /// when all have.
-    pub(super) fn find_or_add(&mut self, address: Ipv4Addr, ports: PortRange) -> Option<u16> {
+    pub(super) fn find_or_add(&mut self, address: IpAddr, ports: PortRange) -> Option<u16> {
         if let Some(place) = self.find(address) {
             return Some(place);
         }
@@ -109,7 +109,7 @@ impl Addresses {
     }
 
     /// Adds one to a counter of `address`, if that was ever used.
-    pub(super) fn count(&mut self, address: Ipv4Addr, counter: impl Fn(&mut AddressUse) -> &mut u64) {
+    pub(super) fn count(&mut self, address: IpAddr, counter: impl Fn(&mut AddressUse) -> &mut u64) {
         if let Some(place) = self.find(address) {
             *counter(&mut self[place]) += 1;
         }
@@ -123,7 +123,7 @@ impl Addresses {
         self.entries.iter_mut().for_each(|entry| entry.peak = 0);
     }
 
-    fn find(&self, address: Ipv4Addr) -> Option<u16> {
+    fn find(&self, address: IpAddr) -> Option<u16> {
         let is = |place| self.entries[place as usize].address == address;
         self.index
             .find(self.hasher.address(address), is)

@@ -14,7 +14,7 @@ impl LocalPorts {
     pub(super) fn add_pair(&mut self, hash: u64, pair: &Pair, ports: PortRange) -> Option<u32> {
         let address = self.addresses.find_or_add(pair.local, ports)?;
         let free = shards_in(&self.key, pair.local, ports);
-        let slot = PairSlot::new(*pair, address, self.addresses.follow(address, ports), free);
+        let slot = PairSlot::new(pair, address, self.addresses.follow(address, ports), free);
         let id = match self.pairs.insert(slot) {
             Some(id) => id,
             None => {
@@ -26,19 +26,17 @@ impl LocalPorts {
             self.pairs.remove(id);
             return None;
         }
+        if slot.is_far() {
+            self.far.set(id, pair);
+        }
         self.addresses[address].pairs += 1;
         Some(id)
     }
 
     /// A new set of the held pair `id`, without a port in use; the caller draws from it or drops it.
     pub(super) fn add_set(&mut self, hash: u64, id: u32, shard: Shard) -> Option<u32> {
-        let pair = &self.pairs[id];
-        let span = Span::new(
-            &self.key,
-            pair.pair().local,
-            shard,
-            self.addresses[pair.address].ports,
-        );
+        let address = &self.addresses[self.pairs[id].address];
+        let span = Span::new(&self.key, address.address, shard, address.ports);
         self.start = self.start.wrapping_add(197);
         let slot = PortSet::new(id, shard, span, self.start);
         let set = match self.sets.insert(slot) {
@@ -105,7 +103,7 @@ impl LocalPorts {
     /// Forgets the pair that has been idle for the longest, with all its sets.
     fn forget_idle_pair(&mut self) -> Option<()> {
         let id = self.idle_pairs.first()?;
-        let pair = self.pairs[id].pair();
+        let pair = self.pair(id);
         let hash = self.hasher.pair(&pair);
         for shard in self.pairs[id].sets().iter() {
             if let Some(set) = self.find_set(hash, &pair, shard) {
@@ -117,7 +115,7 @@ impl LocalPorts {
 
     /// Brings the held pair `id` to its address's present port range, as far as no port is in use.
     pub(super) fn follow_range(&mut self, hash: u64, id: u32) {
-        let pair = self.pairs[id].pair();
+        let pair = self.pair(id);
         let address = &self.addresses[self.pairs[id].address];
         let (ports, generation) = (address.ports, address.generation);
         self.pairs[id].generation = generation;
@@ -140,7 +138,7 @@ impl LocalPorts {
         let slot = &mut self.sets[set];
         let (id, shard) = (slot.pair, slot.shard());
         self.blocks.forget(slot);
-        let pair = self.pairs[id].pair();
+        let pair = self.pair(id);
         let hash = self.hasher.set(self.hasher.pair(&pair), shard);
         self.set_index.remove(hash, set);
         self.sets.remove(set);
@@ -151,8 +149,9 @@ impl LocalPorts {
     }
 
     fn drop_pair(&mut self, id: u32) {
+        let hash = self.hasher.pair(&self.pair(id));
+        self.pair_index.remove(hash, id);
         let slot = &self.pairs[id];
-        self.pair_index.remove(self.hasher.pair(&slot.pair()), id);
         self.addresses[slot.address].pairs -= 1;
         self.pairs.remove(id);
     }

@@ -28,43 +28,29 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use thiserror::Error;
 
 use crate::flow::RecordId;
-use crate::packet::FlowKey;
 
 pub use addresses::AddressUse;
-pub use pool::{LipPool, Server};
+pub use pool::{LipPool, Rotation, Server};
 pub use ports::{LocalPorts, LocalPortsConfig};
 pub use usage::{MemoryUse, PairUse};
 
-/// Who shares local ports: one local address towards one server.
+/// Who shares local ports: one local address towards one server, both of one family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Pair {
     /// The local address (LIP).
-    pub local: Ipv4Addr,
+    pub local: IpAddr,
     /// The server's address.
-    pub server: Ipv4Addr,
+    pub server: IpAddr,
     /// The server's port, in host order.
     pub server_port: u16,
     /// The IP protocol number.
     pub protocol: u8,
-}
-
-impl Pair {
-    /// The pair of a connection whose answers have this outbound key (server to local address).
-    #[must_use]
-    pub const fn of_outbound(key: &FlowKey, protocol: u8) -> Pair {
-        Pair {
-            local: key.destination(),
-            server: key.source(),
-            server_port: key.source_port(),
-            protocol,
-        }
-    }
 }
 
 /// The ports of a local address that may be handed out: never empty, never port 0.
@@ -124,7 +110,7 @@ impl Default for PortRange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
     /// The local address.
-    pub local: Ipv4Addr,
+    pub local: IpAddr,
     /// The local port, in host order.
     pub port: u16,
     /// The port's shard is not the client's but another one of the worker's.

@@ -1,11 +1,11 @@
 //! Local ports against a naive model.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::tests::{LIP, ports_of, range, small};
+use super::tests::{LIP, LIP6, ports_of, range, small};
 use super::*;
 use crate::flow::RecordId;
 use crate::worker::shard::{Shard, ShardSet};
@@ -38,6 +38,24 @@ struct NaivePair {
     closing: Vec<RecordId>,
 }
 
+/// Pair `i`: the odd ones are IPv6's.
+fn pair_of(i: usize, server_port: u16) -> Pair {
+    let server = Ipv4Addr::new(10, 0, 0, i as u8);
+    let (local, server) = match i % 2 {
+        0 => (LIP, server.into()),
+        _ => (
+            LIP6,
+            Ipv6Addr::from_bits(0x2001_0db8 << 96 | server.to_ipv6_mapped().to_bits()).into(),
+        ),
+    };
+    Pair {
+        local,
+        server,
+        server_port,
+        protocol: 6,
+    }
+}
+
 struct Model {
     ports: LocalPorts,
     range: PortRange,
@@ -52,19 +70,17 @@ struct Model {
 impl Model {
     fn new(config: &LocalPortsConfig, range: PortRange, mine: ShardSet, pairs: usize, exact: bool) -> Model {
         let ports = ports_of(config);
-        let naive = |i: usize| NaivePair {
-            pair: Pair {
-                local: LIP,
-                server: Ipv4Addr::new(10, 0, 0, i as u8),
-                server_port: 80,
-                protocol: 6,
-            },
-            unused: range
-                .ports()
-                .filter(|port| mine.contains(ports.key.shard(LIP, *port)))
-                .collect(),
-            released: HashMap::new(),
-            closing: vec![],
+        let naive = |i: usize| {
+            let pair = pair_of(i, 80);
+            NaivePair {
+                pair,
+                unused: range
+                    .ports()
+                    .filter(|port| mine.contains(ports.key.shard_of(pair.local, *port)))
+                    .collect(),
+                released: HashMap::new(),
+                closing: vec![],
+            }
         };
         let pairs = (0..pairs).map(naive).collect();
         let spare = (1..=config.connections).rev().map(RecordId).collect();
@@ -131,10 +147,14 @@ impl Model {
     fn opened(&mut self, at: usize, wanted: Shard, taken: Taken) {
         let key = &self.ports.key;
         let naive = &mut self.pairs[at];
-        let shard = key.shard(LIP, taken.port);
+        let shard = key.shard_of(naive.pair.local, taken.port);
         let free_in = |naive: &NaivePair, shard: Shard| {
             let released = naive.released.get(&shard).is_some_and(|queue| !queue.is_empty());
-            released || naive.unused.iter().any(|port| key.shard(LIP, *port) == shard)
+            released
+                || naive
+                    .unused
+                    .iter()
+                    .any(|port| key.shard_of(naive.pair.local, *port) == shard)
         };
         assert_eq!(taken.borrowed, shard != wanted);
         assert!(
@@ -144,7 +164,10 @@ impl Model {
         assert!(self.mine.contains(shard));
         let queue = naive.released.entry(shard).or_default();
         if self.exact {
-            let fresh_left = naive.unused.iter().any(|port| key.shard(LIP, *port) == shard);
+            let fresh_left = naive
+                .unused
+                .iter()
+                .any(|port| key.shard_of(naive.pair.local, *port) == shard);
             match fresh_left {
                 true => assert!(naive.unused.contains(&taken.port), "a port comes again too early"),
                 false => assert_eq!(queue.front(), Some(&taken.port), "not the least recently used"),
@@ -165,7 +188,7 @@ impl Model {
         naive.closing.retain(|other| *other != record);
         naive
             .released
-            .entry(self.ports.key.shard(LIP, port))
+            .entry(self.ports.key.shard_of(naive.pair.local, port))
             .or_default()
             .push_back(port);
         self.spare.push(record);
@@ -195,7 +218,7 @@ fn audit(ports: &mut LocalPorts) {
     let (mut sets, mut blocks, mut promised) = (0, 0, 0);
     let (mut idle_pairs, mut idle_sets) = (BTreeSet::new(), BTreeSet::new());
     for id in &pairs {
-        let pair = ports.pairs[*id].pair();
+        let pair = ports.pair(*id);
         let hash = ports.hasher.pair(&pair);
         assert_eq!(ports.find_pair(hash, &pair), Some(*id));
         let mut used = 0;
@@ -277,7 +300,7 @@ proptest! {
         steps in steps(3, 16), ranges in prop::collection::vec((1u16..2000, 1u16..600), 2..5),
     ) {
         let mut ports = ports_of(&LocalPortsConfig { sets: 24, ..small() });
-        let pair = |i: usize| Pair { local: LIP, server: LIP, server_port: i as u16, protocol: 17 };
+        let pair = |i: usize| pair_of(i, 443);
         let mut open: Vec<(Pair, u16)> = vec![];
         for (i, step) in steps.iter().enumerate() {
             let (first, more) = ranges[i / 40 % ranges.len()];

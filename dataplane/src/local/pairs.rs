@@ -1,11 +1,13 @@
 //! Pairs and local addresses as they are kept, and how they are found. Called by [`super::LocalPorts`] only.
 
-use std::net::Ipv4Addr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytemuck::{Pod, Zeroable};
 
 use super::arena::{Ordered, Slot};
 use super::{Pair, PortRange};
+use crate::memory::Slab;
 use crate::worker::shard::{Shard, ShardKey, ShardSet};
 
 /// A pair that has ports in use, or remembers the order in which they came back: one cache line.
@@ -16,6 +18,7 @@ pub(super) struct PairSlot {
     free: u128,
     /// Shards that have a set.
     sets: u128,
+    /// Both addresses when they are IPv4's; 0 and 0 when [`FarPairs`] has them.
     local: u32,
     server: u32,
     pub(super) closing_first: u32,
@@ -45,11 +48,12 @@ impl Ordered for PairSlot {
 }
 
 impl PairSlot {
-    pub(super) fn new(pair: Pair, address: u16, generation: u8, free: ShardSet) -> PairSlot {
+    pub(super) fn new(pair: &Pair, address: u16, generation: u8, free: ShardSet) -> PairSlot {
+        let (local, server) = near(pair).unwrap_or_default();
         PairSlot {
             free: free.bits(),
-            local: pair.local.to_bits(),
-            server: pair.server.to_bits(),
+            local,
+            server,
             server_port: pair.server_port,
             protocol: pair.protocol,
             address,
@@ -58,16 +62,24 @@ impl PairSlot {
         }
     }
 
+    /// Whether [`FarPairs`] has the addresses.
     #[inline]
-    pub(super) fn is(&self, pair: &Pair) -> bool {
-        self.pair() == *pair
+    pub(super) fn is_far(&self) -> bool {
+        self.local == 0
     }
 
+    /// The pair; `far` has its addresses when [`PairSlot::is_far`].
     #[inline]
-    pub(super) fn pair(&self) -> Pair {
+    pub(super) fn pair(&self, far: impl FnOnce() -> (IpAddr, IpAddr)) -> Pair {
+        let (local, server) = if self.is_far() {
+            far()
+        } else {
+            let near = [self.local, self.server].map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)));
+            (near[0], near[1])
+        };
         Pair {
-            local: Ipv4Addr::from_bits(self.local),
-            server: Ipv4Addr::from_bits(self.server),
+            local,
+            server,
             server_port: self.server_port,
             protocol: self.protocol,
         }
@@ -94,6 +106,63 @@ impl PairSlot {
     }
 }
 
+/// Both addresses of a pair as words, when they fit: no local address is 0.0.0.0.
+#[inline]
+fn near(pair: &Pair) -> Option<(u32, u32)> {
+    match (pair.local, pair.server) {
+        (IpAddr::V4(local), IpAddr::V4(server)) if !local.is_unspecified() => {
+            Some((local.to_bits(), server.to_bits()))
+        }
+        _ => None,
+    }
+}
+
+/// Both addresses of a pair, IPv4's as mapped ones (RFC 4291 2.5.5.2).
+#[inline]
+fn wide(pair: &Pair) -> [u128; 2] {
+    [pair.local, pair.server].map(|address| match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    })
+}
+
+/// The addresses of pairs that are not IPv4's, beside the slots by their ids: local address and server. Ordinary memory
+/// that is taken as it is first written, so that a gateway without IPv6 has none of it.
+pub(super) struct FarPairs {
+    lines: Slab<[u128; 2]>,
+    /// The highest id that was ever written.
+    touched: u32,
+}
+
+impl FarPairs {
+    pub(super) fn new(pairs: u32) -> io::Result<FarPairs> {
+        Ok(FarPairs {
+            lines: Slab::new(pairs as usize + 1, false)?,
+            touched: 0,
+        })
+    }
+
+    pub(super) fn set(&mut self, id: u32, pair: &Pair) {
+        self.lines[id as usize] = wide(pair);
+        self.touched = self.touched.max(id);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> (IpAddr, IpAddr) {
+        let [local, server] =
+            self.lines[id as usize].map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)).to_canonical());
+        (local, server)
+    }
+
+    pub(super) fn reserved_bytes(&self) -> usize {
+        self.lines.bytes()
+    }
+
+    pub(super) fn touched_bytes(&self) -> usize {
+        self.touched as usize * size_of::<[u128; 2]>()
+    }
+}
+
 /// The keyed hash of pairs and port sets: not linear, so that servers' addresses cannot be chosen to collide.
 #[derive(Clone, Copy)]
 pub(super) struct PairHasher {
@@ -113,9 +182,11 @@ impl PairHasher {
 
     #[inline]
     pub(super) fn pair(&self, pair: &Pair) -> u64 {
-        let addresses = u64::from(pair.local.to_bits()) << 32 | u64::from(pair.server.to_bits());
         let rest = u64::from(pair.server_port) << 8 | u64::from(pair.protocol);
-        let first = fold(addresses ^ self.keys[0], 0xd6e8_feb8_6659_fd93);
+        let first = match near(pair) {
+            Some((local, server)) => self.first(u64::from(local) << 32 | u64::from(server)),
+            None => self.far(&wide(pair)),
+        };
         fold(first ^ rest, self.keys[1])
     }
 
@@ -125,8 +196,22 @@ impl PairHasher {
         fold(pair ^ (shard.index() as u64 + 1), self.keys[1])
     }
 
-    pub(super) fn address(&self, address: Ipv4Addr) -> u64 {
-        fold(u64::from(address.to_bits()) ^ self.keys[0], self.keys[1])
+    pub(super) fn address(&self, address: IpAddr) -> u64 {
+        match address {
+            IpAddr::V4(address) => fold(u64::from(address.to_bits()) ^ self.keys[0], self.keys[1]),
+            IpAddr::V6(address) => fold(self.far(&[address.to_bits()]), self.keys[1]),
+        }
+    }
+
+    #[inline]
+    fn first(&self, word: u64) -> u64 {
+        fold(word ^ self.keys[0], 0xd6e8_feb8_6659_fd93)
+    }
+
+    /// Long addresses, one half after the other.
+    fn far(&self, words: &[u128]) -> u64 {
+        let halves = words.iter().flat_map(|bits| [(bits >> 64) as u64, *bits as u64]);
+        halves.fold(self.keys[1], |hash, half| self.first(hash.rotate_left(32) ^ half))
     }
 }
 
@@ -136,20 +221,20 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 /// Which shards have a port for `address` within `ports`.
-pub(super) fn shards_in(key: &ShardKey, address: Ipv4Addr, ports: PortRange) -> ShardSet {
+pub(super) fn shards_in(key: &ShardKey, address: IpAddr, ports: PortRange) -> ShardSet {
     // 255 ports hold an aligned block of 128, and that holds every shard.
     if ports.count() >= 255 {
         return ShardSet::ALL;
     }
     let mut shards = ShardSet::EMPTY;
     for port in ports.first()..=ports.last() {
-        shards.set(key.shard(address, port), true);
+        shards.set(key.shard_of(address, port), true);
     }
     shards
 }
 
 /// How many ports within `ports` have a shard in `mine`.
-pub(super) fn ports_in(key: &ShardKey, address: Ipv4Addr, ports: PortRange, mine: ShardSet) -> u32 {
+pub(super) fn ports_in(key: &ShardKey, address: IpAddr, ports: PortRange, mine: ShardSet) -> u32 {
     mine.iter()
         .map(|shard| u32::from(super::sets::Span::new(key, address, shard, ports).count))
         .sum()

@@ -1,27 +1,62 @@
 //! Pools of several local addresses, used in rotation. The pool is part of the snapshot and never changes; the
-//! cursor is the worker's, one for each service.
+//! cursors are the worker's, one for each service and family.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::ports::Miss;
 use super::{LocalPorts, Pair, PortRange, TakeError, Taken};
 use crate::worker::shard::{Shard, ShardSet};
 
-/// The local addresses that a service may show to its servers. An address that is in several pools has the same
-/// ports in each.
+/// The local addresses that a service may show to its servers: to each those of its own family. An address that is in
+/// several pools has the same ports in each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LipPool {
-    /// The addresses, in the configured order.
-    pub addresses: Vec<Ipv4Addr>,
+    /// Those of IPv4, then those of IPv6, each in the configured order.
+    addresses: Vec<IpAddr>,
+    /// How many are IPv4's.
+    v4: usize,
+    ports: PortRange,
+}
+
+impl LipPool {
+    /// A pool of these addresses, each with these ports.
+    #[must_use]
+    pub fn new(addresses: impl IntoIterator<Item = IpAddr>, ports: PortRange) -> LipPool {
+        let mut addresses: Vec<IpAddr> = addresses.into_iter().collect();
+        addresses.sort_by_key(IpAddr::is_ipv6);
+        LipPool {
+            v4: addresses.partition_point(IpAddr::is_ipv4),
+            addresses,
+            ports,
+        }
+    }
+
+    /// The addresses: those of IPv4, then those of IPv6, each in the configured order.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// The addresses that may be shown to a server of that family, in the configured order.
+    #[inline]
+    #[must_use]
+    pub fn towards(&self, ipv6: bool) -> &[IpAddr] {
+        let (v4, v6) = self.addresses.split_at(self.v4);
+        if ipv6 { v6 } else { v4 }
+    }
+
     /// The ports of each address.
-    pub ports: PortRange,
+    #[must_use]
+    pub const fn ports(&self) -> PortRange {
+        self.ports
+    }
 }
 
 /// A server as its pairs know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Server {
     /// The server's address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The server's port, in host order.
     pub port: u16,
     /// The IP protocol number.
@@ -31,7 +66,7 @@ pub struct Server {
 impl Server {
     /// The pair of this server and a local address.
     #[must_use]
-    pub const fn pair(&self, local: Ipv4Addr) -> Pair {
+    pub const fn pair(&self, local: IpAddr) -> Pair {
         Pair {
             local,
             server: self.address,
@@ -41,24 +76,30 @@ impl Server {
     }
 }
 
+/// Where the rotation over a service's local addresses stands, for each family. It begins as zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rotation([u32; 2]);
+
 impl LocalPorts {
-    /// Takes a port towards `server` from the next address of the pool that has one: in the shard `wanted` if any
-    /// address has one there, else in another of `mine`, the caller's shards. `cursor` is where the rotation
-    /// stands; it begins as 0. The work is one or two look-ups for each address that is dry.
+    /// Takes a port towards `server` from the next address of the pool, of the server's family, that has one: in the
+    /// shard `wanted` if any address has one there, else in another of `mine`, the caller's shards. The work is one or
+    /// two look-ups for each address that is dry.
     ///
     /// # Errors
-    /// As [`LocalPorts::take`]; a pool without addresses is exhausted.
+    /// As [`LocalPorts::take`]; a pool without addresses of that family is exhausted.
     pub fn take_from_pool(
         &mut self,
         pool: &LipPool,
-        cursor: &mut u32,
+        rotation: &mut Rotation,
         server: &Server,
         wanted: Shard,
         mine: ShardSet,
     ) -> Result<Taken, TakeError> {
-        let count = pool.addresses.len();
+        let ipv6 = server.address.is_ipv6();
+        let (addresses, cursor) = (pool.towards(ipv6), &mut rotation.0[usize::from(ipv6)]);
+        let count = addresses.len();
         let start = (*cursor as usize).min(count);
-        let (behind, ahead) = pool.addresses.split_at(start);
+        let (behind, ahead) = addresses.split_at(start);
         // Fall-backs, in this order: another shard of the first address that has one free, the first closing
         // connection, and what went wrong.
         let (mut elsewhere, mut recyclable, mut memory) = (None, None, false);
@@ -84,7 +125,7 @@ impl LocalPorts {
             }
         }
         Err(self.refuse(
-            pool.addresses.iter().map(|local| server.pair(*local)),
+            addresses.iter().map(|local| server.pair(*local)),
             recyclable,
             memory,
         ))

@@ -1,12 +1,12 @@
 //! The local ports of one worker: [`LocalPorts`].
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::addresses::Addresses;
 use super::arena::{Arena, Queue};
 use super::closing::Closing;
-use super::pairs::{PairHasher, PairSlot};
+use super::pairs::{FarPairs, PairHasher, PairSlot};
 use super::sets::{Blocks, Growth, PortSet};
 use super::{Pair, PortRange, TakeError, Taken};
 use crate::flow::{RecordId, TagIndex};
@@ -57,6 +57,8 @@ pub struct LocalPorts {
     pub(super) hasher: PairHasher,
     pub(super) addresses: Addresses,
     pub(super) pairs: Arena<PairSlot>,
+    /// Addresses of those pairs that are not IPv4's.
+    pub(super) far: FarPairs,
     pub(super) pair_index: TagIndex,
     /// Pairs without a port in use, the longest idle first.
     pub(super) idle_pairs: Queue,
@@ -98,6 +100,7 @@ impl LocalPorts {
             hasher,
             addresses: Addresses::new(config.addresses, hasher)?,
             pairs: Arena::new(config.pairs, hugepages)?,
+            far: FarPairs::new(config.pairs)?,
             pair_index: TagIndex::new(config.pairs as usize, hugepages)?,
             idle_pairs: Queue::default(),
             sets: Arena::new(config.sets, hugepages)?,
@@ -135,7 +138,7 @@ impl LocalPorts {
     /// closing connections when it is there. False when the port was not in use: the caller's books are wrong.
     pub fn release(&mut self, pair: &Pair, port: u16, record: RecordId) -> bool {
         self.closing.unlist(&mut self.pairs, record.0);
-        let shard = self.key.shard(pair.local, port);
+        let shard = self.key.shard_of(pair.local, port);
         let Some(set) = self.find_set(self.hasher.pair(pair), pair, shard) else {
             return false;
         };
@@ -174,7 +177,7 @@ impl LocalPorts {
     }
 
     /// Counts that a closing connection has given up its port of this local address to another.
-    pub fn count_recycled(&mut self, local: Ipv4Addr) {
+    pub fn count_recycled(&mut self, local: IpAddr) {
         self.addresses.count(local, |address| &mut address.recycled);
     }
 
@@ -246,7 +249,7 @@ impl LocalPorts {
         allowed: ShardSet,
     ) -> Result<Taken, Miss> {
         let slot = &self.pairs[id];
-        let (local, free) = (slot.pair().local, slot.free());
+        let (local, free) = (self.pair(id).local, slot.free());
         let borrowed = !free.contains(wanted);
         let port = if borrowed {
             let Some(shard) = free.and(allowed).next_from(wanted) else {
@@ -267,7 +270,7 @@ impl LocalPorts {
 
     /// Hands out a port of the held pair `id` in `shard`, whose set is `set` if that was looked up already.
     fn draw_in(&mut self, hash: u64, id: u32, shard: Shard, set: Option<u32>) -> Option<u16> {
-        let pair = self.pairs[id].pair();
+        let pair = self.pair(id);
         let set = match set.or_else(|| self.find_set(hash, &pair, shard)) {
             Some(set) => set,
             None => self.add_set(hash, id, shard)?,
@@ -285,9 +288,9 @@ impl LocalPorts {
     }
 
     /// A never-used port of `set` first; then the one that was released first.
-    fn draw(&mut self, set: u32, local: Ipv4Addr, shard: Shard) -> Option<u16> {
+    fn draw(&mut self, set: u32, local: IpAddr, shard: Shard) -> Option<u16> {
         let key = &self.key;
-        let port_of = |block| key.port_of(local, shard, block);
+        let port_of = |block| key.port_for(local, shard, block);
         let slot = &mut self.sets[set];
         if let Some(port) = self
             .blocks
@@ -302,13 +305,24 @@ impl LocalPorts {
         // `free` said that there is a port, so only a block is missing: an idle set holds at least one.
         self.forget_idle_set(self.idle_sets.first()?);
         let key = &self.key;
-        let port_of = |block| key.port_of(local, shard, block);
+        let port_of = |block| key.port_for(local, shard, block);
         self.blocks.issue(&mut self.sets[set], Growth::Urgent, port_of)
+    }
+
+    /// The pair that a slot is about.
+    #[inline]
+    pub(super) fn pair(&self, id: u32) -> Pair {
+        self.pairs[id].pair(|| self.far.get(id))
+    }
+
+    #[inline]
+    fn is_pair(&self, id: u32, pair: &Pair) -> bool {
+        self.pair(id) == *pair
     }
 
     #[inline]
     pub(super) fn find_pair(&self, hash: u64, pair: &Pair) -> Option<u32> {
-        self.pair_index.find(hash, |id| self.pairs[id].is(pair))
+        self.pair_index.find(hash, |id| self.is_pair(id, pair))
     }
 
     #[inline]
@@ -317,7 +331,7 @@ impl LocalPorts {
             let set = &self.sets[id];
             // On its way while the pair is compared.
             self.blocks.prefetch(set);
-            set.shard() == shard && self.pairs[set.pair].is(pair)
+            set.shard() == shard && self.is_pair(set.pair, pair)
         })
     }
 }

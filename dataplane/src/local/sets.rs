@@ -7,7 +7,7 @@
 //! which may not fail, always finds room.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -109,12 +109,12 @@ pub(super) struct Span {
 impl Span {
     /// The ports of `shard` for `address` within `ports`: only in the first and the last block of the range does
     /// the shard's port possibly lie outside.
-    pub(super) fn new(key: &ShardKey, address: Ipv4Addr, shard: Shard, ports: PortRange) -> Span {
+    pub(super) fn new(key: &ShardKey, address: IpAddr, shard: Shard, ports: PortRange) -> Span {
         let (mut base, mut end) = (ports.first() >> 7, (ports.last() >> 7) + 1);
-        if key.port_of(address, shard, base) < ports.first() {
+        if key.port_for(address, shard, base) < ports.first() {
             base += 1;
         }
-        if key.port_of(address, shard, end - 1) > ports.last() {
+        if key.port_for(address, shard, end - 1) > ports.last() {
             end -= 1;
         }
         Span {

@@ -1,21 +1,26 @@
 //! Named cases of local ports.
 
 use std::collections::HashSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::*;
 use crate::flow::RecordId;
 use crate::worker::shard::{Shard, ShardKey, ShardMap, ShardSet};
 
-pub(super) const LIP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 200);
-const SECOND_LIP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 201);
+pub(super) const LIP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 200));
+const SECOND_LIP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 201));
+pub(super) const LIP6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0x200));
 const SERVER: Server = Server {
-    address: Ipv4Addr::new(10, 0, 0, 11),
+    address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 11)),
     port: 8080,
     protocol: 6,
 };
+const SERVER6: Server = Server {
+    address: IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0x11)),
+    ..SERVER
+};
 const SECOND_SERVER: Server = Server {
-    address: Ipv4Addr::new(10, 0, 0, 12),
+    address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 12)),
     ..SERVER
 };
 
@@ -47,18 +52,15 @@ fn shard(bits: u32) -> Shard {
 fn open(ports: &mut LocalPorts, pool: &LipPool, server: &Server, client: u32) -> Result<Taken, TakeError> {
     ports.take_from_pool(
         pool,
-        &mut 0,
+        &mut Rotation::default(),
         server,
         shard(client.wrapping_mul(2_654_435_761) >> 20),
         ShardSet::ALL,
     )
 }
 
-fn pool(addresses: &[Ipv4Addr]) -> LipPool {
-    LipPool {
-        addresses: addresses.to_vec(),
-        ports: range(10_000, 10_099),
-    }
+fn pool(addresses: &[IpAddr]) -> LipPool {
+    LipPool::new(addresses.to_vec(), range(10_000, 10_099))
 }
 
 const DRY: TakeError = TakeError::Exhausted { recyclable: None };
@@ -139,7 +141,7 @@ fn nothing_leaks_over_fifty_rounds() {
 fn two_services_share_an_address_without_a_clash() {
     let mut ports = ports_of(&small());
     let pool = pool(&[LIP, SECOND_LIP]);
-    let mut cursors = [0, 0];
+    let mut cursors = [Rotation::default(); 2];
     let mut seen = HashSet::new();
     for i in 0..200 {
         let cursor = &mut cursors[i as usize % 2];
@@ -159,11 +161,8 @@ fn an_empty_pool_is_exhausted() {
 #[test]
 fn a_pool_goes_round_and_prefers_the_right_shard_to_the_next_address() {
     let mut ports = ports_of(&small());
-    let pool = LipPool {
-        addresses: vec![LIP, SECOND_LIP],
-        ports: range(1024, 1279),
-    };
-    let mut cursor = 0;
+    let pool = LipPool::new([LIP, SECOND_LIP], range(1024, 1279));
+    let mut cursor = Rotation::default();
     let mut take = |ports: &mut LocalPorts| {
         ports
             .take_from_pool(&pool, &mut cursor, &SERVER, shard(77), ShardSet::ALL)
@@ -171,7 +170,7 @@ fn a_pool_goes_round_and_prefers_the_right_shard_to_the_next_address() {
     };
     // Two ports of each shard at each address.
     let taken: Vec<Taken> = (0..5).map(|_| take(&mut ports)).collect();
-    let locals: Vec<Ipv4Addr> = taken.iter().map(|taken| taken.local).collect();
+    let locals: Vec<IpAddr> = taken.iter().map(|taken| taken.local).collect();
     assert_eq!(locals, [LIP, SECOND_LIP, LIP, SECOND_LIP, LIP]);
     assert_eq!(
         taken.iter().map(|taken| taken.borrowed).collect::<Vec<_>>(),
@@ -180,6 +179,83 @@ fn a_pool_goes_round_and_prefers_the_right_shard_to_the_next_address() {
     assert!(ports.release(&SERVER.pair(LIP), taken[2].port, RecordId(1)));
     // The cursor points at the second address, but only the first has the shard.
     assert_eq!(take(&mut ports), taken[2]);
+}
+
+/// Each server is shown addresses of its own family only, and each family has a rotation of its own.
+#[test]
+fn a_pool_of_both_families_serves_each() {
+    let mut ports = ports_of(&small());
+    let second6 = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0x201));
+    let both = pool(&[LIP6, LIP, second6, SECOND_LIP]);
+    assert_eq!(both.addresses(), [LIP, SECOND_LIP, LIP6, second6]);
+    let mut rotation = Rotation::default();
+    let mut taken = Vec::new();
+    for i in 0..200 {
+        for (server, locals) in [(SERVER, [LIP, SECOND_LIP]), (SERVER6, [LIP6, second6])] {
+            let got = ports
+                .take_from_pool(&both, &mut rotation, &server, shard(i / 2), ShardSet::ALL)
+                .unwrap();
+            assert!(locals.contains(&got.local), "{got:?} towards {server:?}");
+            if i < 8 {
+                assert_eq!(got.local, locals[i as usize % 2]);
+            }
+            assert!(!taken.contains(&(server.pair(got.local), got.port)));
+            taken.push((server.pair(got.local), got.port));
+        }
+    }
+    for server in [SERVER, SERVER6] {
+        assert_eq!(open(&mut ports, &both, &server, 1), Err(DRY));
+    }
+    for (pair, port) in taken {
+        assert!(ports.release(&pair, port, RecordId(1)));
+    }
+    assert!(
+        ports
+            .addresses()
+            .all(|address| address.used == 0 && address.exhausted == 1)
+    );
+    let only_v4 = pool(&[LIP]);
+    assert_eq!(open(&mut ports, &only_v4, &SERVER6, 1), Err(DRY));
+}
+
+/// Addresses that differ in any of their bits are different pairs; IPv4's is none of the mapped one.
+#[test]
+fn long_addresses_count_to_the_last_bit() {
+    let mut ports = ports_of(&LocalPortsConfig {
+        pairs: 600,
+        addresses: 300,
+        ..small()
+    });
+    let [IpAddr::V6(local), IpAddr::V6(server)] = [LIP6, SERVER6.address] else {
+        panic!("IPv6")
+    };
+    let (local, server) = (local.to_bits(), server.to_bits());
+    let mut pairs = vec![SERVER.pair(LIP), SERVER6.pair(LIP6)];
+    for bit in 0..128 {
+        let flipped = |bits: u128| IpAddr::V6(Ipv6Addr::from_bits(bits ^ 1 << bit));
+        pairs.push(SERVER6.pair(flipped(local)));
+        pairs.push(
+            Server {
+                address: flipped(server),
+                ..SERVER
+            }
+            .pair(LIP6),
+        );
+    }
+    let one = range(5000, 5000);
+    for pair in &pairs {
+        assert_eq!(
+            ports.take(pair, one, shard(0), ShardSet::ALL).unwrap().local,
+            pair.local
+        );
+    }
+    let mut known = Vec::new();
+    ports.scan_pairs(0, 1000, ShardSet::ALL, |pair, _| known.push(*pair));
+    assert_eq!(known, pairs);
+    for pair in &pairs {
+        assert!(ports.take(pair, one, shard(0), ShardSet::ALL).is_err());
+        assert!(ports.release(pair, 5000, RecordId(1)));
+    }
 }
 
 #[test]
@@ -280,7 +356,7 @@ fn workers_divide_the_ports_of_an_address() {
         let shards: Vec<Shard> = mine.iter().collect();
         let mut client = shards.iter().copied().cycle();
         while let Ok(taken) = ports.take(&pair, range(10_000, 10_099), client.next().unwrap(), mine) {
-            assert!(mine.contains(key.shard(LIP, taken.port)) && seen.insert(taken.port));
+            assert!(mine.contains(key.shard_of(LIP, taken.port)) && seen.insert(taken.port));
         }
     }
     assert_eq!(seen.len(), 100);
@@ -294,8 +370,8 @@ fn idle_pairs_cost_nothing() {
     assert!(fresh.reserved < 500 << 20, "{fresh:?}");
     assert_eq!(fresh.touched, 0);
     let pairs = |i: u32| Pair {
-        local: Ipv4Addr::from_bits(0x0a00_00c8 + i % 4),
-        server: Ipv4Addr::from_bits(0x0a10_0000 + i / 4),
+        local: Ipv4Addr::from_bits(0x0a00_00c8 + i % 4).into(),
+        server: Ipv4Addr::from_bits(0x0a10_0000 + i / 4).into(),
         server_port: 80,
         protocol: 6,
     };
@@ -325,7 +401,7 @@ fn the_longest_idle_pair_makes_room_and_a_live_one_does_not() {
     let mut ports = ports_of(&LocalPortsConfig { pairs: 3, ..small() });
     let pair = |i: u8| {
         Server {
-            address: Ipv4Addr::new(10, 0, 0, i),
+            address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, i)),
             ..SERVER
         }
         .pair(LIP)

@@ -48,7 +48,7 @@ impl LocalPorts {
         for id in cursor + 1..=end {
             // Only a pair that is remembered has sets.
             if !self.pairs[id].sets().is_empty() {
-                show(&self.pairs[id].pair(), self.pair_use(id, mine));
+                show(&self.pair(id), self.pair_use(id, mine));
             }
         }
         (end < self.pairs.touched()).then_some(end)
@@ -70,8 +70,15 @@ impl LocalPorts {
         let indices = self.pair_index.memory().0 + self.set_index.memory().0;
         let arenas = self.pairs.reserved_bytes() + self.sets.reserved_bytes();
         MemoryUse {
-            reserved: indices + arenas + self.blocks.reserved_bytes() + self.closing.reserved_bytes(),
-            touched: self.pairs.touched_bytes() + self.sets.touched_bytes() + self.blocks.touched_bytes(),
+            reserved: indices
+                + arenas
+                + self.far.reserved_bytes()
+                + self.blocks.reserved_bytes()
+                + self.closing.reserved_bytes(),
+            touched: self.pairs.touched_bytes()
+                + self.far.touched_bytes()
+                + self.sets.touched_bytes()
+                + self.blocks.touched_bytes(),
             pairs: self.pairs.live(),
             sets: self.sets.live(),
         }

@@ -2,7 +2,7 @@
 //! outer IP header and the packet that a tunnel carries. TUN servers' packets are wrapped in it, and ICMP errors
 //! quote it. Control messages, flags and extension fields are neither written nor read.
 
-use super::{checksum, ipv4, udp, wire};
+use super::{udp, wire};
 
 /// The length of both headers in bytes.
 pub const HEADER_LEN: usize = udp::HEADER_LEN + 4;
@@ -24,21 +24,6 @@ pub fn write(datagram: &mut [u8], source_port: u16, port: u16, carried: u8) {
     wire::put_u16(datagram, DESTINATION, port);
     wire::put_u16(datagram, LENGTH, length);
     datagram[CARRIED] = carried;
-}
-
-/// Computes the UDP checksum. `addresses` are source and destination as they stand in the outer header, of either
-/// family: the pseudo headers of RFC 768 and of RFC 8200 8.1 sum to the same for lengths of 16 bits.
-pub fn fill_checksum(datagram: &mut [u8], addresses: &[u8]) {
-    wire::put_u16(datagram, udp::CHECKSUM, 0);
-    let pseudo_header = checksum::add(
-        checksum::sum(addresses),
-        checksum::add(u16::from(ipv4::UDP), datagram.len() as u16),
-    );
-    let checksum = match !checksum::add(pseudo_header, checksum::sum(datagram)) {
-        0 => 0xffff,
-        computed => computed,
-    };
-    wire::put_u16(datagram, udp::CHECKSUM, checksum);
 }
 
 /// The destination port, in host order; `None` when the datagram does not hold it.
@@ -68,21 +53,6 @@ mod tests {
         let expected = [0x80, 0xda, 0x17, 0xc0, 0, 13, 0, 0, 0, 4, 0, 0, 0xee];
         assert_eq!(datagram, expected);
         assert_eq!((port(&datagram), payload(&datagram)), (Some(6080), Some((4, 12))));
-    }
-
-    #[test]
-    fn a_computed_checksum_is_never_zero() {
-        // The last word runs through all its values, so that the sum does as well.
-        let addresses = [192, 168, 1, 1, 192, 168, 1, 11];
-        for value in 0..=u16::MAX {
-            let mut datagram = [0; 14];
-            datagram[12..].copy_from_slice(&value.to_be_bytes());
-            write(&mut datagram, 50000, 6080, 41);
-            fill_checksum(&mut datagram, &addresses);
-            assert_ne!(datagram[6..8], [0, 0]);
-            let sum = checksum::l4_sum([192, 168, 1, 1].into(), [192, 168, 1, 11].into(), 17, &datagram);
-            assert_eq!(sum, 0xffff, "{value:#06x}");
-        }
     }
 
     #[test]

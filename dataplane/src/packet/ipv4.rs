@@ -46,6 +46,14 @@ pub fn total_len(packet: &[u8]) -> usize {
     usize::from(wire::get_u16(packet, TOTAL_LEN))
 }
 
+/// Sets the packet's length in bytes, header included; the header checksum follows.
+#[inline]
+pub fn set_total_len(packet: &mut [u8], len: u16) {
+    let old = wire::get_u16(packet, TOTAL_LEN);
+    wire::put_u16(packet, TOTAL_LEN, len);
+    apply(packet, Delta::NONE.word(old, len));
+}
+
 /// The type of service: DSCP and ECN.
 #[inline]
 #[must_use]
@@ -58,6 +66,16 @@ pub fn tos(packet: &[u8]) -> u8 {
 #[must_use]
 pub fn identification(packet: &[u8]) -> u16 {
     wire::get_u16(packet, IDENTIFICATION)
+}
+
+/// Sets the identification, and brings the header's checksum along. A header that is cut short is left alone.
+pub fn set_identification(packet: &mut [u8], identification: u16) {
+    if packet.len() < HEADER_LEN {
+        return;
+    }
+    let old = self::identification(packet);
+    wire::put_u16(packet, IDENTIFICATION, identification);
+    apply(packet, Delta::NONE.word(old, identification));
 }
 
 /// Whether the packet must not be fragmented.
@@ -343,10 +361,13 @@ mod tests {
             source: [u8; 4],
             destination: [u8; 4],
             ttl: u8,
+            chosen: u16,
         ) {
             header[0] = 0x45;
             fill_checksum(&mut header);
             let _ = set_addresses(&mut header, source.into(), destination.into());
+            set_identification(&mut header, chosen);
+            prop_assert_eq!(identification(&header), chosen);
             set_ttl(&mut header, ttl);
             decrement_ttl(&mut header);
             prop_assert_eq!(checksum::sum(&header), 0xffff);

@@ -5,6 +5,10 @@
 use super::checksum::{self, Delta};
 use super::wire;
 
+mod insert;
+
+pub use insert::insert_option;
+
 /// The length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
 /// Flag: the sender has no more data.
@@ -129,10 +133,31 @@ pub fn clamp_mss(segment: &mut [u8], most: u16) -> Delta {
     })
 }
 
+/// Lowers the maximum segment size that a SYN announces by `by` bytes, to make room for what the other side's
+/// segments get on their way. One that is as small already becomes 1. As [`clamp_mss`] for what is left alone.
+#[must_use]
+pub fn lower_mss(segment: &mut [u8], by: u16) -> Delta {
+    if flags(segment) & SYN == 0 {
+        return Delta::NONE;
+    }
+    change_options(segment, MSS, |option| {
+        if option.len() == 4 {
+            let value = wire::get_u16(option, 2).saturating_sub(by).max(1);
+            wire::put_u16(option, 2, value);
+        }
+    })
+}
+
 /// Overwrites a timestamps option (RFC 7323) by NOPs, so that no length changes.
 #[must_use]
 pub fn strip_timestamps(segment: &mut [u8]) -> Delta {
-    change_options(segment, TIMESTAMPS, |option| option.fill(NOP))
+    blank(segment, TIMESTAMPS)
+}
+
+/// Overwrites every option of a kind by NOPs, so that no length changes.
+#[must_use]
+pub fn blank(segment: &mut [u8], kind: u8) -> Delta {
+    change_options(segment, kind, |option| option.fill(NOP))
 }
 
 /// Adds `shift` to both edges of every SACK block (RFC 2018), modulo 2^32: the answer's half of a shift of

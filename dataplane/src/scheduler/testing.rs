@@ -50,6 +50,7 @@ pub(crate) fn service(kind: SchedulerKind, servers: Vec<Server>) -> Service {
         translate_replies: false,
         hairpin_snat: false,
         mss_clamp: 0,
+        client_address: crate::service::ClientAddress::None,
         local_pools: Vec::new(),
         servers,
         revision: 0,

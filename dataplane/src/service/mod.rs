@@ -116,6 +116,27 @@ pub struct Tunnel {
     pub checksum: TunnelChecksum,
 }
 
+/// How FULLNAT servers learn who their client is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum ClientAddress {
+    /// They do not.
+    #[default]
+    None,
+    /// TCP: by an option in the segments that complete the handshake, see [`crate::forward::toa`].
+    Toa,
+}
+
+impl ClientAddress {
+    /// As written in configuration and listings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ClientAddress::None => "none",
+            ClientAddress::Toa => "toa",
+        }
+    }
+}
+
 /// A real server of one service. The forwarding mode belongs to the server, as in LVS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
@@ -162,6 +183,8 @@ pub struct Service {
     pub hairpin_snat: bool,
     /// The largest TCP segment (MSS option, bytes) that SYNs may announce; 0 = as they say.
     pub mss_clamp: u16,
+    /// How FULLNAT servers learn who their client is.
+    pub client_address: ClientAddress,
     /// Local addresses for FULLNAT servers, tried in this order.
     pub local_pools: Vec<Arc<LipPool>>,
     /// The servers in LVS's list order: the one added last comes first.

@@ -72,7 +72,7 @@ impl Snapshot {
         let mut present = Vec::new();
         let mut has_nat = false;
         for service in services.iter().flatten() {
-            service.prepare(network.shards.workers());
+            service.prepare(network.shards.workers().into());
             by_key.insert(service.key, service.slot);
             for server in &service.servers {
                 let slot = server.slot as usize;

@@ -51,6 +51,7 @@ fn service(slot: u32, key: ServiceKey, servers: &[(u32, &str, u16, Mode)]) -> Se
         translate_replies: true,
         hairpin_snat: false,
         mss_clamp: 0,
+        client_address: ClientAddress::None,
         local_pools: Vec::new(),
         servers: servers.iter().map(server).collect(),
         revision: 0,

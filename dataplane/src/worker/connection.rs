@@ -2,7 +2,9 @@
 //! change together here and nowhere else.
 
 use super::{Io, ServerState, Worker, WorkerStats};
-use crate::flow::{Addresses6, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
+use crate::flow::{
+    Addresses6, ConnectionTable, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId,
+};
 use crate::local::Pair;
 use crate::packet::{Headers, ipv4, sctp};
 use crate::scheduler::{Load, Loads};
@@ -52,7 +54,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         if record.mode() == Mode::Fullnat {
             let port = record.outbound.destination_port();
-            let released = self.locals.release(&pair_of(&record), port, id);
+            let released = self.locals.release(&pair_of(&self.table, &record), port, id);
             debug_assert!(released, "a connection had a local port that nobody gave it");
         }
         self.table.remove(id);
@@ -118,7 +120,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let protocol = record.protocol;
         if record.mode() == Mode::Fullnat && closing != record.flags.has(Flags::CLOSING_LISTED) {
             record.flags.set(Flags::CLOSING_LISTED, closing);
-            let pair = pair_of(record);
+            let pair = pair_of(&self.table, self.table.get(id));
             if closing {
                 self.locals.closing(&pair, id);
             } else {
@@ -177,10 +179,19 @@ fn next_sctp(record: &Record, direction: Direction, event: u8) -> u8 {
 }
 
 /// Whose local port a FULLNAT connection has.
-pub(super) fn pair_of(record: &Record) -> Pair {
+pub(super) fn pair_of<X: FlowIndex>(table: &ConnectionTable<X>, record: &Record) -> Pair {
+    let (server, local) = if record.inbound.is_v6() {
+        let addresses = table.addresses(record);
+        (addresses.server().into(), addresses.local().into())
+    } else {
+        (
+            record.outbound.source().into(),
+            record.outbound.destination().into(),
+        )
+    };
     Pair {
-        local: record.outbound.destination(),
-        server: record.outbound.source(),
+        local,
+        server,
         server_port: record.outbound.source_port(),
         protocol: record.protocol,
     }

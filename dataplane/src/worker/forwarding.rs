@@ -6,7 +6,7 @@ use super::ends::addresses6;
 use super::schedule::{Refusal, Reply, Scheduled};
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, FlowIndex, Hit, Mode, TcpState};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
 use crate::neighbour::NeighbourId;
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 
@@ -24,6 +24,9 @@ pub(super) struct Way {
     pub(super) neighbour: NeighbourId,
     /// The longest IP packet in bytes that may go: what is longer goes in fragments. 0 = it goes as it is.
     pub(super) limit: u16,
+    /// Several senders share the source that it has now: its fragments need an identification of the gateway's, since
+    /// those that two senders chose may be equal.
+    pub(super) shared: bool,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -43,7 +46,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 hit = self.table.lookup(&burst.queries[index]);
             }
             match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
-                Ok(Way { neighbour, limit: 0 }) => self.resolve(neighbour, packet),
+                Ok(Way {
+                    neighbour, limit: 0, ..
+                }) => self.resolve(neighbour, packet),
                 Ok(way) => self.leave_in_fragments(way, packet, headers, burst.identifications[at]),
                 Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
@@ -88,10 +93,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let neighbour = self.neighbour_of(hit)?;
         let limit = self.limit(hit, neighbour, packet, headers, port)?;
         if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
-            self.clamp_mss(hit, packet.bytes_mut(), headers);
+            self.adjust_syn(hit, packet.bytes_mut(), headers);
+        }
+        let longer;
+        let mut headers = headers;
+        if self.table.get(hit.id).flags.has(Flags::SERVER_ISN) {
+            longer = self.show_client(hit, neighbour, limit, packet, headers);
+            headers = longer.as_ref().unwrap_or(headers);
         }
         self.rewrite(packet, headers, hit)?;
-        Ok(Way { neighbour, limit })
+        Ok(Way {
+            neighbour,
+            limit,
+            shared: limit != 0 && self.table.get(hit.id).mode() == Mode::Fullnat,
+        })
     }
 
     /// Whether an IPv6 packet is of the connection that has its key: keys hold a digest of the addresses. Two pairs

@@ -7,6 +7,7 @@ use super::rate::RateLimit;
 use super::transmit::Link;
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
+use crate::local::Rotation;
 use crate::neighbour::{self, AddressClass, Announcer, NeighbourId};
 use crate::packet::{PortId, PortRules};
 use crate::scheduler::SchedulerState;
@@ -339,12 +340,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     fn adopt_service(&mut self, before: Option<&Service>, now: &Service) {
         let old = self.services[now.slot as usize].take();
-        let local_cursor = old.as_ref().map_or(0, |old| old.local_cursor);
+        let local_rotation = old
+            .as_ref()
+            .map_or_else(Rotation::default, |old| old.local_rotation);
         let old = old.map(|old| old.scheduler).zip(before);
         let scheduler = SchedulerState::adopt(old, now, self.number);
         self.services[now.slot as usize] = Some(ServiceState {
             scheduler,
-            local_cursor,
+            local_rotation,
         });
         for (server, position) in now.servers.iter().zip(0..) {
             let is_ours = self.is_own(server.address);

@@ -41,7 +41,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.route_on(&mut packet, &headers, port, destination)
         };
         match outcome {
-            Ok(Some(Way { neighbour, limit: 0 })) => self.resolve(neighbour, packet),
+            Ok(Some(Way {
+                neighbour, limit: 0, ..
+            })) => self.resolve(neighbour, packet),
             Ok(Some(way)) => self.leave_in_fragments(way, packet, &headers, burst.identifications[at]),
             Ok(None) => self.stats.consumed.add(1),
             Err(Elsewhere::Worker(owner)) => self.hand_over(owner, burst.arrival(place), packet),
@@ -61,7 +63,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 if headers.end - headers.l3 <= limit {
                     self.resolve(neighbour, packet);
                 } else {
-                    self.leave_in_fragments(Way { neighbour, limit }, packet, headers, identification);
+                    let way = Way {
+                        neighbour,
+                        limit,
+                        shared: false,
+                    };
+                    self.leave_in_fragments(way, packet, headers, identification);
                 }
             }
             Err(reason) => self.discard(packet, reason),
@@ -85,7 +92,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let neighbour = self.neighbour_towards(destination)?;
         let limit = self.limit_for(None, neighbour, packet, headers, port)?;
         nat::decrement_ttl(packet.bytes_mut(), headers);
-        Ok(Some(Way { neighbour, limit }))
+        Ok(Some(Way {
+            neighbour,
+            limit,
+            shared: false,
+        }))
     }
 
     /// An error about a packet that the gateway has sent or forwarded.
@@ -219,12 +230,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Dr => nat::decrement_ttl(packet.bytes_mut(), headers),
             Mode::Tun => self.wrap(packet, headers, record.server)?,
             Mode::Nat | Mode::Fullnat => {
+                self.lower_told_mtu(hit, packet.bytes_mut(), headers, quote);
                 if !self.translate_error(packet, headers, quote, hit) {
                     return Err(DropReason::UnsupportedIcmp.into());
                 }
             }
         }
-        Ok(Way { neighbour, limit })
+        Ok(Way {
+            neighbour,
+            limit,
+            shared: record.mode() == Mode::Fullnat,
+        })
     }
 
     /// NAT and FULLNAT: the quoted packet becomes the one that the receiver has sent, and the error comes from, and

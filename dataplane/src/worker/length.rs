@@ -107,12 +107,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     pub(super) fn leave_in_fragments(
         &mut self,
         way: Way,
-        packet: I::Packet,
+        mut packet: I::Packet,
         headers: &Headers,
         identification: u32,
     ) {
         // Fragments of a tunnel packet are between other ends than those of the packet in it.
-        let kept = headers.largest_fragment != 0 && headers.kind != Kind::Flow && headers.kind != Kind::Icmp;
+        let kept = headers.largest_fragment != 0
+            && headers.kind != Kind::Flow
+            && headers.kind != Kind::Icmp
+            && !way.shared;
         let identification = if kept {
             identification
         } else {
@@ -128,7 +131,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
         let cut = match ethernet::ethertype(packet.bytes()) {
             ethernet::IPV6 => fragment::split6(&packet, identification, way.limit, || io.allocate(), keep),
-            _ => fragment::split4(&packet, way.limit, || io.allocate(), keep),
+            _ => {
+                if way.shared
+                    && let Some(packet) = packet.bytes_mut().get_mut(usize::from(headers.l3)..)
+                {
+                    ipv4::set_identification(packet, identification as u16);
+                }
+                fragment::split4(&packet, way.limit, || io.allocate(), keep)
+            }
         };
         match cut {
             Err(reason) => self.discard(packet, reason),

@@ -10,6 +10,7 @@
 
 mod answer;
 mod burst;
+mod client_address;
 mod connection;
 mod discovery;
 mod ends;
@@ -42,7 +43,7 @@ pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Mode, Wheel};
 use crate::fragment::Reassembly;
-use crate::local::{LocalPorts, LocalPortsConfig};
+use crate::local::{LocalPorts, LocalPortsConfig, Rotation};
 use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
@@ -79,7 +80,7 @@ pub struct Sizes {
 struct ServiceState {
     scheduler: SchedulerState,
     /// Where the rotation over local addresses stands.
-    local_cursor: u32,
+    local_rotation: Rotation,
 }
 
 /// What a worker knows of a server beyond the snapshot.
@@ -147,8 +148,11 @@ pub struct Worker<I: Io, X: FlowIndex> {
     fragments: Reassembly<I::Packet>,
     /// Whether packets to strangers may be ours: replies of NAT servers, or a router's work.
     passes_by: bool,
-    /// The IPv4 identification given last to a packet of our own.
+    /// The identification given last to a packet of our own, or to fragments of a shared address.
     identification: u32,
+    /// How far the next one is: a power of two that is no less than the number of workers, each of which begins at
+    /// another one. They share local addresses and VIPs, so none may give what another gives.
+    identification_step: u32,
     /// How ports send: a VLAN by its parent, with a tag.
     links: Vec<transmit::Link>,
     services: Vec<Option<ServiceState>>,
@@ -205,6 +209,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         services.resize_with(sizes.services as usize, || None);
         let mut outgoing = Vec::with_capacity(physical);
         outgoing.resize_with(physical, ArrayVec::new);
+        let step = u32::from(snapshot.shards.workers()).next_power_of_two();
         let mut worker = Worker {
             number,
             io,
@@ -220,7 +225,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             neighbours,
             fragments: Reassembly::new(sizes.fragments, sizes.seed ^ 0x6672_6167),
             passes_by: false,
-            identification: sizes.seed as u32,
+            identification: sizes.seed as u32 & !(step - 1) | u32::from(number),
+            identification_step: step,
             links: Vec::with_capacity(ports),
             services,
             servers: vec![ServerState::default(); sizes.servers as usize],

@@ -1,16 +1,16 @@
 //! The birth of a connection: its record, its keys, its local port.
 
-use super::connection::pair_of;
 use super::mailbox::Event;
 use super::schedule::{Ends, Refusal};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
 use crate::flow::{Addresses6, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
-use crate::local::{self, TakeError};
+use crate::local::{self, LipPool, TakeError, Taken};
 use crate::packet::{FlowKey, Headers, ipv4, tcp};
-use crate::service::{Server, Service};
+use crate::service::{ClientAddress, Server, Service};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 /// Ports that are tried for a client whose own port is taken towards the server.
 const PORTS_TRIED: u16 = 64;
@@ -32,31 +32,37 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let mut record = Record::new(headers.protocol, mode, headers.key, FlowKey::default());
         record.server = server.slot;
         record.service = service;
-        let mut addresses = None;
+        let end = local::Server {
+            address: server.address,
+            port: server.port,
+            protocol: headers.protocol,
+        };
+        let mut taken = None;
         match mode {
             Mode::Fullnat => {
-                let last_sequence = self.give_local_port(server, ends, headers.protocol, &mut record)?;
+                let (given, last_sequence) = self.give_local_port(&end, ends, service)?;
+                record.outbound = self.key_between(end.address, end.port, given.local, given.port);
                 if headers.protocol == ipv4::TCP {
                     record.sequence = tcp::sequence(&frame[usize::from(headers.l4)..]);
                     if let Some(last) = last_sequence {
                         succeed(&mut record, last);
                     }
+                    record.flags.set(Flags::TOA, self.shows_clients(service));
                 }
+                taken = Some(given);
             }
             Mode::Nat => record.outbound = self.reply_key(server, ends, headers.protocol)?,
             Mode::Dr | Mode::Tun => {}
         }
-        if let (IpAddr::V6(client), IpAddr::V6(vip)) = (ends.source, ends.destination) {
-            let (server, local) = match (mode, server.address) {
-                (Mode::Nat, IpAddr::V6(server)) => (server, client),
-                _ => (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED),
-            };
-            addresses = Some(Addresses6::new(client, vip, server, local));
-        }
+        let answered = match mode {
+            Mode::Nat => Some(ends.source),
+            Mode::Fullnat => taken.map(|taken| taken.local),
+            Mode::Dr | Mode::Tun => None,
+        };
+        let addresses = addresses_between(ends, server.address, answered);
         self.open(record, addresses).map_err(|InsertError::TableFull| {
-            if mode == Mode::Fullnat {
-                let port = record.outbound.destination_port();
-                self.locals.release(&pair_of(&record), port, RecordId::NONE);
+            if let Some(Taken { local, port, .. }) = taken {
+                self.locals.release(&end.pair(local), port, RecordId::NONE);
             }
             self.report(Event::TableFull);
             DropReason::TableFull.into()
@@ -66,13 +72,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The server's mode; FULLNAT in place of NAT for a client beside the server, whose replies would not come back
     /// through the gateway otherwise.
     fn mode_for(&self, service: u32, server: &Server, client: IpAddr) -> Result<Mode, Refusal> {
+        if matches!(server.mode, Mode::Nat | Mode::Fullnat) && server.address.is_ipv6() != client.is_ipv6() {
+            // Both keep the family of a packet.
+            return Err(DropReason::NoRoute.into());
+        }
         if server.mode != Mode::Nat {
             return Ok(server.mode);
         }
         let itself = client == server.address;
         let snapshot = &self.snapshot;
+        let of_family = |pool: &Arc<LipPool>| !pool.towards(client.is_ipv6()).is_empty();
         let translated =
-            |service: &Service| service.hairpin_snat && client.is_ipv4() && !service.local_pools.is_empty();
+            |service: &Service| service.hairpin_snat && service.local_pools.iter().any(of_family);
         if snapshot
             .service(service)
             .is_some_and(|service| translated(service))
@@ -86,6 +97,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Err(DropReason::HairpinUnsupported.into());
         }
         Ok(Mode::Nat)
+    }
+
+    /// Whether a service's FULLNAT servers learn the client's address by TOA.
+    fn shows_clients(&self, service: u32) -> bool {
+        let service = self.snapshot.service(service);
+        service.is_some_and(|service| service.client_address == ClientAddress::Toa)
     }
 
     /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another
@@ -128,27 +145,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Takes a local port towards the server and completes the record with it. When none is free, the
-    /// connection that has been closing longest between these addresses gives up its own; then the last
-    /// sequence number that the server was shown there is returned.
+    /// Takes a local port towards the server. When none is free, the connection that has been closing longest between
+    /// these addresses gives up its own; then the last sequence number that the server was shown there is returned too, if it matters.
     fn give_local_port(
         &mut self,
-        server: &Server,
+        server: &local::Server,
         ends: &Ends,
-        protocol: u8,
-        record: &mut Record,
-    ) -> Result<Option<u32>, Refusal> {
-        let recyclable = match self.take_local_port(server, ends, protocol, record) {
-            Ok(()) => return Ok(None),
+        service: u32,
+    ) -> Result<(Taken, Option<u32>), Refusal> {
+        let recyclable = match self.take_local_port(server, ends, service) {
+            Ok(taken) => return Ok((taken, None)),
             Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory.into()),
             Err(TakeError::Exhausted { recyclable }) => recyclable,
         };
         if let Some(old) = recyclable {
-            let last_sequence = self.table.get(old).sequence;
+            let last_sequence = self.table.get(old).last_shown();
             self.close(old);
-            if self.take_local_port(server, ends, protocol, record).is_ok() {
-                self.locals.count_recycled(record.outbound.destination());
-                return Ok(Some(last_sequence));
+            if let Ok(taken) = self.take_local_port(server, ends, service) {
+                self.locals.count_recycled(taken.local);
+                return Ok((taken, last_sequence));
             }
         }
         self.report(Event::LocalPortsExhausted {
@@ -163,22 +178,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Tries the service's groups of local addresses in their order.
     fn take_local_port(
         &mut self,
-        server: &Server,
+        server: &local::Server,
         ends: &Ends,
-        protocol: u8,
-        record: &mut Record,
-    ) -> Result<(), TakeError> {
+        slot: u32,
+    ) -> Result<Taken, TakeError> {
         let mut failure = TakeError::Exhausted { recyclable: None };
-        let IpAddr::V4(address) = server.address else {
-            return Err(failure);
-        };
-        let end = local::Server {
-            address,
-            port: server.port,
-            protocol,
-        };
         let wanted = self.shard_key.shard_of(ends.source, ends.source_port);
-        let slot = record.service;
         let (Some(service), Some(state)) = (self.snapshot.service(slot), &mut self.services[slot as usize])
         else {
             return Err(failure);
@@ -186,17 +191,27 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         for pool in &service.local_pools {
             match self
                 .locals
-                .take_from_pool(pool, &mut state.local_cursor, &end, wanted, self.owned)
+                .take_from_pool(pool, &mut state.local_rotation, server, wanted, self.owned)
             {
-                Ok(taken) => {
-                    record.outbound = FlowKey::new(end.address, end.port, taken.local, taken.port);
-                    return Ok(());
-                }
+                Ok(taken) => return Ok(taken),
                 Err(other) => failure = worth_more(failure, other),
             }
         }
         Err(failure)
     }
+}
+
+/// The addresses of an IPv6 connection, which stand beside its record. `answered` is whom the server answers, if the
+/// answers pass the gateway.
+fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> Option<Addresses6> {
+    let (IpAddr::V6(client), IpAddr::V6(vip)) = (ends.source, ends.destination) else {
+        return None;
+    };
+    let (server, local) = match (server, answered) {
+        (IpAddr::V6(server), Some(IpAddr::V6(local))) => (server, local),
+        _ => (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED),
+    };
+    Some(Addresses6::new(client, vip, server, local))
 }
 
 /// Of what two groups of local addresses said, what helps more: a connection to recycle, then the lack of memory.

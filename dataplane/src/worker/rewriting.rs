@@ -45,16 +45,22 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// NAT and FULLNAT of what is not TCP or UDP over IPv4.
-    fn translate(&self, packet: &mut I::Packet, headers: &Headers, hit: Hit) -> Result<(), Refusal> {
+    fn translate(&mut self, packet: &mut I::Packet, headers: &Headers, hit: Hit) -> Result<(), Refusal> {
         check_sctp(packet, headers)?;
         let record = self.table.get(hit.id);
         let key = leaving(record, hit.direction);
-        if record.inbound.is_v6() {
-            let addresses = self.table.addresses(record).leaving(hit.direction);
-            let target = Target::V6(&addresses, key.words()[2].to_ne_bytes());
-            nat::rewrite_any(packet.bytes_mut(), headers, target);
+        let addresses;
+        let target = if record.inbound.is_v6() {
+            addresses = self.table.addresses(record).leaving(hit.direction);
+            Target::V6(&addresses, key.words()[2].to_ne_bytes())
         } else {
-            nat::rewrite_any(packet.bytes_mut(), headers, Target::V4(&key));
+            Target::V4(&key)
+        };
+        if record.mode() == Mode::Fullnat {
+            let record = self.table.get_mut(hit.id);
+            fullnat::rewrite_any(packet.bytes_mut(), headers, record, hit.direction, target);
+        } else {
+            nat::rewrite_any(packet.bytes_mut(), headers, target);
         }
         Ok(())
     }
@@ -98,13 +104,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// A new identification for a packet of our own that may be fragmented.
     pub(super) fn next_identification(&mut self) -> u32 {
-        self.identification = self.identification.wrapping_add(1);
+        self.identification = self.identification.wrapping_add(self.identification_step);
         self.identification
     }
 
     /// Lowers the MSS that a SYN announces, where its service wants that.
-    #[cold]
-    #[inline(never)]
     pub(super) fn clamp_mss(&self, hit: Hit, frame: &mut [u8], headers: &Headers) {
         let service = self.snapshot.service(self.table.get(hit.id).service);
         let most = service.map_or(0, |service| service.mss_clamp);
@@ -150,7 +154,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (server.address, server.port),
             )?,
         }
-        Ok(Way { neighbour, limit })
+        Ok(Way {
+            neighbour,
+            limit,
+            shared: false,
+        })
     }
 
     /// A packet that is not for the gateway and belongs to no connection: a reply of a one-packet service, or
@@ -185,7 +193,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             None => nat::decrement_ttl(packet.bytes_mut(), headers),
         }
-        Ok(Way { neighbour, limit })
+        Ok(Way {
+            neighbour,
+            limit,
+            shared: false,
+        })
     }
 
     /// Translates a packet to these ends.

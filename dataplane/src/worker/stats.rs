@@ -108,6 +108,10 @@ pub struct WorkerStats {
     pub held: Counter,
     /// Packets whose checksum the sender had left to an offload, completed here.
     pub completed_checksums: Counter,
+    /// Client segments that went to a server with the client's address in an option.
+    pub toa_added: Counter,
+    /// Client segments that were due to carry that option and went without, for want of room.
+    pub toa_no_room: Counter,
     /// Packets dropped, by reason.
     pub drops: [Counter; DropReason::COUNT],
     /// Packets received, by port.
@@ -148,6 +152,8 @@ impl WorkerStats {
             consumed: Counter::default(),
             held: Counter::default(),
             completed_checksums: Counter::default(),
+            toa_added: Counter::default(),
+            toa_no_room: Counter::default(),
             drops: std::array::from_fn(|_| Counter::default()),
             port_received: zeroes(ports),
             port_sent: zeroes(ports),

@@ -1,4 +1,4 @@
-//! Datagrams larger than the MTU through NAT, with real kernels at both ends: fragments come in, the whole datagram is
+//! Datagrams larger than the MTU through NAT and FULLNAT, with real kernels at both ends: fragments come in, the whole datagram is
 //! scheduled and translated, and fragments go out. Over TAP devices, whose frames are those of a wire.
 
 use crate::lab::{Echo, Gateway, Lab, PATIENCE, on_taps, until};
@@ -12,12 +12,17 @@ fn yaml() -> String {
     on_taps(NETWORK)
         + &format!(
             r#"
+local_addresses:
+  - {{ name: dip, port: lan, addresses: [10.0.0.200, "fd00::200"] }}
 pools:
   - {{ name: echo, servers: [{{ address: 10.0.0.11 }}] }}
   - {{ name: echo6, servers: [{{ address: "fd00::11" }}] }}
 services:
   - {{ name: echo, listen: "203.0.113.110:{ECHO}/udp", pool: echo, mode: nat, scheduler: rr }}
   - {{ name: echo6, listen: "[2001:db8:1::110]:{ECHO}/udp", pool: echo6, mode: nat, scheduler: rr }}
+  - {{ name: full, listen: "203.0.113.113:{ECHO}/udp", pool: echo, mode: fullnat, scheduler: rr, local_addresses: dip }}
+  - {{ name: full6, listen: "[2001:db8:1::113]:{ECHO}/udp", pool: echo6, mode: fullnat, scheduler: rr,
+      local_addresses: dip }}
 "#
         )
 }
@@ -81,4 +86,14 @@ fn frag_01_large_datagrams_pass_nat_both_ways() {
 #[test]
 fn frag_01_large_datagrams_pass_nat_both_ways_in_ipv6() {
     echo_comes_back("2001:db8:1::1", "2001:db8:1::110", "fd00::11");
+}
+
+#[test]
+fn frag_01_large_datagrams_pass_fullnat_both_ways() {
+    echo_comes_back("203.0.113.1", "203.0.113.113", "10.0.0.11");
+}
+
+#[test]
+fn frag_01_large_datagrams_pass_fullnat_both_ways_in_ipv6() {
+    echo_comes_back("2001:db8:1::1", "2001:db8:1::113", "fd00::11");
 }

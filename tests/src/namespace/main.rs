@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod balance;
+mod client_address;
 mod dns;
 mod failure;
 mod flood;

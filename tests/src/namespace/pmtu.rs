@@ -18,12 +18,13 @@ const BYTES: usize = 3_000_000;
 /// The client's addresses behind the router, and those of the VIPs.
 const FAR: [&str; 2] = ["198.51.100.2", "2001:db8:3::2"];
 const NAT: [&str; 2] = ["203.0.113.110", "2001:db8:1::110"];
-const FULLNAT: &str = "203.0.113.113";
+const FULLNAT: [&str; 2] = ["203.0.113.113", "2001:db8:1::113"];
 const TUN: [&str; 2] = ["203.0.113.112", "2001:db8:1::112"];
 const FAR_TUN: [&str; 2] = ["203.0.113.114", "2001:db8:1::114"];
 
 fn yaml() -> String {
     let [nat, nat6] = NAT.map(authority);
+    let [fullnat, fullnat6] = FULLNAT.map(authority);
     let [tun, tun6] = TUN.map(authority);
     let [far, far6] = FAR_TUN.map(authority);
     on_taps(NETWORK)
@@ -32,7 +33,7 @@ fn yaml() -> String {
   - {{ to: 10.1.0.0/24, via: 10.0.0.254 }}
   - {{ to: "fd01::/64", via: "fd00::fe" }}
 local_addresses:
-  - {{ name: dip, port: lan, addresses: 10.0.0.200 }}
+  - {{ name: dip, port: lan, addresses: [10.0.0.200, "fd00::200"] }}
 pools:
   - {{ name: near, servers: [{{ address: 10.0.0.11 }}] }}
   - {{ name: near6, servers: [{{ address: "fd00::11" }}] }}
@@ -41,7 +42,8 @@ pools:
 services:
   - {{ name: nat, listen: "{nat}:80/tcp", pool: near, mode: nat, scheduler: rr }}
   - {{ name: nat6, listen: "{nat6}:80/tcp", pool: near6, mode: nat, scheduler: rr }}
-  - {{ name: fullnat, listen: "{FULLNAT}:80/tcp", pool: near, mode: fullnat, scheduler: rr, local_addresses: dip }}
+  - {{ name: fullnat, listen: "{fullnat}:80/tcp", pool: near, mode: fullnat, scheduler: rr, local_addresses: dip }}
+  - {{ name: fullnat6, listen: "{fullnat6}:80/tcp", pool: near6, mode: fullnat, scheduler: rr, local_addresses: dip }}
   - {{ name: tun, listen: "{tun}:80/tcp", pool: near, mode: tun, scheduler: rr }}
   - {{ name: tun6, listen: "{tun6}:80/tcp", pool: near6, mode: tun, scheduler: rr }}
   - {{ name: far, listen: "{far}:80/tcp", pool: far, mode: tun, scheduler: rr }}
@@ -121,7 +123,12 @@ fn a_nat_server_learns_of_a_narrow_hop_in_ipv6() {
 
 #[test]
 fn a_fullnat_server_learns_of_a_narrow_hop() {
-    download_learns(FULLNAT, "10.0.0.200");
+    download_learns(FULLNAT[0], "10.0.0.200");
+}
+
+#[test]
+fn a_fullnat_server_learns_of_a_narrow_hop_in_ipv6() {
+    download_learns(FULLNAT[1], "fd00::200");
 }
 
 /// The server's own way to the client, past the gateway.

@@ -161,7 +161,7 @@ impl Addresses {
 
     /// Refuses a range of local addresses in which an address is something else.
     pub(crate) fn check_local(&self, range: AddressRange, path: &str, links: &Links, report: &mut Report) {
-        let (first, last) = (IpAddr::V4(range.first), IpAddr::V4(range.last));
+        let (first, last) = (range.first, range.last);
         if let Some((address, (present, place))) = self.uses.range(first..=last).next() {
             let problem = format!("{address} is {} already, on line {}", present.words(), place.line);
             let remedy = "write addresses that nothing else has, and leave this one out";

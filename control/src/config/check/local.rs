@@ -3,12 +3,13 @@
 use super::addresses::Addresses;
 use super::links::Links;
 use super::names::Names;
+use crate::config::Place;
 use crate::config::read::network::RawLocalAddresses;
 use crate::config::report::{Fault, Report};
-use crate::config::types::{AddressRange, LocalAddresses};
+use crate::config::types::{AddressRange, Listener, LocalAddresses, Service};
 
 /// Addresses in one group: 4 billion connections to each server.
-const MOST_LOCAL_ADDRESSES: u64 = 65_536;
+const MOST_LOCAL_ADDRESSES: u128 = 65_536;
 
 /// Groups of local addresses: free addresses, each in one group, where servers find them.
 pub(crate) fn local_addresses(
@@ -27,7 +28,8 @@ pub(crate) fn local_addresses(
             .as_ref()
             .and_then(|name| ports.find(name, format!("{path}.port"), report));
         let path = format!("{path}.addresses");
-        let count: u64 = group.ranges.iter().map(|(_, range)| size(*range)).sum();
+        let counts = group.ranges.iter().map(|(_, range)| range.count());
+        let count = counts.fold(0, u128::saturating_add);
         if count > MOST_LOCAL_ADDRESSES {
             let problem = format!("{count} local addresses in one group");
             let remedy = format!(
@@ -58,15 +60,47 @@ pub(crate) fn local_addresses(
     groups
 }
 
-fn size(range: AddressRange) -> u64 {
-    u64::from(range.last.to_bits() - range.first.to_bits()) + 1
+/// Checks that `groups`, all that the service at `path` names at `place`, have addresses of each family that it needs:
+/// servers see local addresses of their own, which is that of the listeners.
+pub(crate) fn families(
+    groups: &[&RawLocalAddresses],
+    service: &Service,
+    place: Place,
+    path: &str,
+    report: &mut Report,
+) {
+    let mut ranges = groups.iter().map(|group| &group.ranges);
+    if ranges.any(|ranges| ranges.items.is_empty()) {
+        // Said already, or not to be known.
+        return;
+    }
+    for ipv6 in [false, true] {
+        let of_family = |listener: &&Listener| listener.address.is_ipv6() == ipv6;
+        let Some(listener) = service.listeners.iter().find(of_family) else {
+            continue;
+        };
+        let mut ranges = groups.iter().flat_map(|group| group.ranges.iter());
+        if ranges.any(|(_, range)| range.first.is_ipv6() == ipv6) {
+            continue;
+        }
+        let family = if ipv6 { "IPv6" } else { "IPv4" };
+        let problem = format!(
+            "no {family} address among them, and {listener} is {family}: its servers cannot be reached"
+        );
+        let remedy = format!("add {family} addresses to the group, or name a group that has some too");
+        report.error(
+            place,
+            format!("{path}.local_addresses"),
+            Fault::new(problem, remedy),
+        );
+    }
 }
 
-/// Warns of local addresses that nobody asks for by ARP.
+/// Warns of local addresses that nobody asks for by ARP or neighbour discovery.
 fn on_link(range: AddressRange, port: usize, path: &str, links: &Links, report: &mut Report) {
     if let Some(outside) = [range.first, range.last]
         .into_iter()
-        .find(|address| !links.is_on((*address).into(), port))
+        .find(|address| !links.is_on(*address, port))
     {
         let problem = format!(
             "{outside} is in no network of its port, so servers answer it only through a route of theirs"

@@ -1,7 +1,7 @@
 //! Options of a service that need a protocol, a forwarding mode or one another.
 
 use dataplane::flow::Mode;
-use dataplane::service::Protocol;
+use dataplane::service::{ClientAddress, Protocol};
 
 use super::pool::KnownServer;
 use crate::config::read::At;
@@ -34,30 +34,14 @@ impl Modes {
 
 /// Checks the options of the service that stands at `path`.
 pub(crate) fn check(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
-    fullnat(raw, modes, path, report);
     one_packet(raw, modes, path, report);
     translate_replies(raw, modes, path, report);
     hairpin_snat(raw, modes, path, report);
     mss_clamp(raw, path, report);
+    client_address(raw, modes, path, report);
     if let Some(at) = raw.tunnel.filter(|_| !modes.has(Mode::Tun)) {
         let fault = Fault::new("not used: no server of this service is `tun`", "remove the key");
         report.warn(at.place, format!("{path}.tunnel"), fault);
-    }
-}
-
-fn fullnat(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
-    let ipv6 = raw
-        .listeners
-        .iter()
-        .find(|(_, listener)| listener.address.is_ipv6());
-    if let Some((item, listener)) = ipv6.filter(|_| modes.has(Mode::Fullnat)) {
-        let problem = format!("{listener} is IPv6, and `fullnat` is IPv4 only for now");
-        let fault = Fault::new(problem, "use `mode: nat`, `dr` or `tun` for it");
-        report.error(
-            listener.place,
-            raw.listeners.path(&format!("{path}.listen"), item),
-            fault,
-        );
     }
 }
 
@@ -119,15 +103,7 @@ fn hairpin_snat(raw: &RawService, modes: &Modes, path: &str, report: &mut Report
             Fault::new(problem, "remove it, or use `mode: nat`"),
         );
     }
-    let ipv6 = raw
-        .listeners
-        .iter()
-        .find(|(_, listener)| listener.address.is_ipv6());
-    if let Some((_, listener)) = ipv6 {
-        let problem = format!("{listener} is IPv6, and local addresses are IPv4 for now");
-        let remedy = "remove `hairpin_snat`, or put the IPv4 listeners into a service of their own";
-        report.error(at.place, path, Fault::new(problem, remedy));
-    } else if set(raw.one_packet).is_some() {
+    if set(raw.one_packet).is_some() {
         let problem = "`hairpin_snat` with `one_packet`: there is no connection to hold a local port";
         report.error(at.place, path, Fault::new(problem, "remove one of them"));
     }
@@ -141,4 +117,23 @@ fn mss_clamp(raw: &RawService, path: &str, report: &mut Report) {
     let problem = format!("only TCP has an MSS, and {listener} is {protocol}");
     let remedy = "remove `mss_clamp`, or put the TCP listeners into a service of their own";
     report.error(at.place, format!("{path}.mss_clamp"), Fault::new(problem, remedy));
+}
+
+/// An option of TCP tells FULLNAT servers of the client; those of every other mode see it as it is.
+fn client_address(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
+    let Some(at) = raw.client_address.filter(|at| at.value != ClientAddress::None) else {
+        return;
+    };
+    let (path, name) = (format!("{path}.client_address"), at.value.name());
+    if let Some(listener) = other_than(raw, Protocol::Tcp) {
+        let protocol = listener.protocol.name().to_uppercase();
+        let problem = format!("`{name}` is an option of TCP, and {listener} is {protocol}");
+        let remedy = "remove `client_address`, or put the TCP listeners into a service of their own";
+        report.error(at.place, &path, Fault::new(problem, remedy));
+    }
+    if !modes.has(Mode::Fullnat) {
+        let problem = format!("`{name}` without a `fullnat` server: all others see the client's address");
+        let remedy = "remove `client_address`, or use `mode: fullnat`";
+        report.error(at.place, path, Fault::new(problem, remedy));
+    }
 }

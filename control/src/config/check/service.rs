@@ -7,6 +7,7 @@ use dataplane::flow::Mode;
 use dataplane::service::Protocol;
 
 use super::links::Links;
+use super::local;
 use super::names::Names;
 use super::option;
 use super::pool::KnownPool;
@@ -107,12 +108,13 @@ impl Checker<'_> {
             translate_replies: is_set(raw.translate_replies),
             hairpin_snat: is_set(raw.hairpin_snat),
             mss_clamp: raw.mss_clamp.map_or(0, |at| at.value),
+            client_address: raw.client_address.map(|at| at.value).unwrap_or_default(),
             place: raw.place,
         };
         let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
         let modes = option::Modes::of(&service, servers);
         option::check(raw, &modes, &path, report);
-        self.local_addresses(raw, &modes, &path, report);
+        self.local_addresses(raw, &service, &modes, &path, report);
         self.servers(&service, report);
         Some(service)
     }
@@ -141,7 +143,14 @@ impl Checker<'_> {
     }
 
     /// FULLNAT and hairpins have local addresses, and nothing else does.
-    fn local_addresses(&self, raw: &RawService, modes: &option::Modes, path: &str, report: &mut Report) {
+    fn local_addresses(
+        &self,
+        raw: &RawService,
+        service: &Service,
+        modes: &option::Modes,
+        path: &str,
+        report: &mut Report,
+    ) {
         let fullnat = modes.has(Mode::Fullnat);
         let user = raw.hairpin_snat.filter(|at| at.value && modes.has(Mode::Nat));
         let (place, ending, what) = match user {
@@ -170,6 +179,14 @@ impl Checker<'_> {
                     "remove the key",
                 );
                 report.warn(names.place, format!("{path}.local_addresses"), fault);
+            }
+            Some(names) if service.local_addresses.len() == names.value.items.len() => {
+                let groups: Vec<_> = service
+                    .local_addresses
+                    .iter()
+                    .filter_map(|group| self.raw.local_addresses.get(*group))
+                    .collect();
+                local::families(&groups, service, names.place, path, report);
             }
             _ => {}
         }

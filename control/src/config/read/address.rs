@@ -97,20 +97,6 @@ pub(crate) fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// The IPv4 address of one host: what has no IPv6 yet.
-fn address4(text: &str) -> Result<Ipv4Addr, Fault> {
-    match address(text)? {
-        IpAddr::V4(address) => Ok(address),
-        IpAddr::V6(address) => Err(only_ipv4(&address.to_string())),
-    }
-}
-
-fn only_ipv4(text: &str) -> Fault {
-    let problem =
-        format!("{text} is IPv6, and local addresses are for FULLNAT and SNAT, which are IPv4 for now");
-    Fault::new(problem, "write IPv4 addresses")
-}
-
 /// The address of a server, which has its port elsewhere.
 pub(crate) fn server_address(text: &str) -> Result<IpAddr, Fault> {
     if let Ok(end) = text.parse::<std::net::SocketAddr>() {
@@ -251,29 +237,44 @@ pub(crate) fn host_prefix(text: &str) -> Result<Prefix, Fault> {
     Ok(prefix)
 }
 
-/// IPv4 addresses: one, a range `10.0.0.200-10.0.0.203` or `10.0.0.200-203`, or a prefix, all of which counts.
+/// Addresses of one family: one, a range `10.0.0.200-10.0.0.203`, for IPv4 also `10.0.0.200-203`, or a prefix, all of
+/// which counts.
 pub(crate) fn address_range(text: &str, place: Place) -> Result<AddressRange, Fault> {
     if text.contains('/') {
         let prefix = host_prefix(text)?;
-        return match (prefix.address(), prefix.last()) {
-            (IpAddr::V4(first), IpAddr::V4(last)) => Ok(AddressRange { first, last, place }),
-            _ => Err(only_ipv4(&prefix.to_string())),
-        };
+        return Ok(AddressRange {
+            first: prefix.address(),
+            last: prefix.last(),
+            place,
+        });
     }
     let Some((first, last)) = text.split_once('-') else {
-        let first = address4(text)?;
+        let first = address(text)?;
         return Ok(AddressRange {
             first,
             last: first,
             place,
         });
     };
-    let first = address4(first.trim())?;
-    let last = last.trim();
-    let last = match last.parse::<u8>() {
-        Ok(octet) => Ipv4Addr::from_bits(first.to_bits() & !0xff | u32::from(octet)),
-        Err(_) => address4(last)?,
+    let first = address(first.trim())?;
+    let last = match (first, last.trim()) {
+        (IpAddr::V4(first), last) => match last.parse::<u8>() {
+            Ok(octet) => Ipv4Addr::from_bits(first.to_bits() & !0xff | u32::from(octet)).into(),
+            Err(_) => address(last)?,
+        },
+        (IpAddr::V6(first), last) if !last.contains(':') => {
+            let problem = format!("`{}` does not end a range that starts at {first}", shown(last));
+            return Err(Fault::new(
+                problem,
+                "write the last address as a whole: only IPv4's may be short",
+            ));
+        }
+        (IpAddr::V6(_), last) => address(last)?,
     };
+    if first.is_ipv6() != last.is_ipv6() {
+        let problem = format!("the range starts at {first}, and ends at {last} in the other family");
+        return Err(Fault::new(problem, "write a range for each family"));
+    }
     if last < first {
         let problem = format!("the range ends at {last}, before it starts at {first}");
         return Err(Fault::new(problem, format!("write {last}-{first}")));

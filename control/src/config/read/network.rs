@@ -121,7 +121,7 @@ pub(crate) fn local_addresses(field: Field<'_>, report: &mut Report) -> RawLocal
     let port = reference(&fields, "port", report);
     let each = |field: Field<'_>, report: &mut Report| {
         let place = field.place();
-        let expected = "an IPv4 address, a range such as 10.0.0.200-203, or a prefix";
+        let expected = "an IP address, a range such as 10.0.0.200-203, or a prefix";
         Some(
             field
                 .value(expected, report, |text| address::address_range(text, place))?

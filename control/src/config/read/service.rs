@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use dataplane::flow::Mode;
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
-use dataplane::service::Tunnel;
+use dataplane::service::{ClientAddress, Tunnel};
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
@@ -76,6 +76,7 @@ pub(crate) struct RawService {
     pub(crate) translate_replies: Option<At<bool>>,
     pub(crate) hairpin_snat: Option<At<bool>>,
     pub(crate) mss_clamp: Option<At<u16>>,
+    pub(crate) client_address: Option<At<ClientAddress>>,
     pub(crate) place: Place,
 }
 
@@ -173,6 +174,9 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
     let mode = mode.and_then(|field| field.value(MODES, report, value::mode));
     let tunnel = fields.get("tunnel");
     let (scheduler, scheduler_flags) = scheduler::scheduler(&fields, report);
+    let client_address = fields.get("client_address");
+    let client_address =
+        client_address.and_then(|field| field.value("`none` or `toa`", report, value::client_address));
     let mut flag = |key| {
         let field: Option<Field<'_>> = fields.get(key);
         field.and_then(|field| field.value("`true` or `false`", report, value::flag))
@@ -192,6 +196,7 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
         translate_replies,
         hairpin_snat,
         mss_clamp: placed_number(&fields, "mss_clamp", MSS, report),
+        client_address,
         place: field.place(),
     }
 }

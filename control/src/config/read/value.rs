@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use dataplane::flow::Mode;
-use dataplane::service::Protocol;
+use dataplane::service::{ClientAddress, Protocol};
 
 use super::address::address;
 use crate::config::Place;
@@ -75,6 +75,16 @@ pub(crate) fn mode(text: &str) -> Result<Mode, Fault> {
             ("fullnat", Mode::Fullnat),
         ],
     )
+}
+
+/// How servers learn the client's address.
+pub(crate) fn client_address(text: &str) -> Result<ClientAddress, Fault> {
+    if text == "proxy_v2" {
+        let fault = Fault::new("`proxy_v2` comes with a later release", "write `toa` or `none`");
+        return Err(fault);
+    }
+    let known = [ClientAddress::None, ClientAddress::Toa];
+    choice(text, &known.map(|known| (known.name(), known)))
 }
 
 /// A name: what other keys, logs, metrics and commands call a thing.

@@ -1,6 +1,6 @@
 //! Ethernet ports and what is reached through them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Prefix;
 use crate::config::Place;
@@ -131,7 +131,7 @@ pub struct Neighbour {
 pub struct LocalAddresses {
     /// Its name.
     pub name: String,
-    /// The Ethernet port that answers ARP for them: an index into `ports`.
+    /// The Ethernet port that answers ARP and neighbour discovery for them: an index into `ports`.
     pub port: usize,
     /// The addresses, as they were written. No address is in two ranges, of this or another group; never empty.
     pub ranges: Vec<AddressRange>,
@@ -143,31 +143,48 @@ pub struct LocalAddresses {
 
 impl LocalAddresses {
     /// The addresses one by one, in the order in which they were written.
-    pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.ranges.iter().flat_map(|range| range.addresses())
     }
 }
 
-/// Addresses `first` to `last`, both included.
+/// Addresses `first` to `last` of one family, both included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddressRange {
     /// The lowest.
-    pub first: Ipv4Addr,
+    pub first: IpAddr,
     /// The highest.
-    pub last: Ipv4Addr,
+    pub last: IpAddr,
     /// Where it stands.
     pub place: Place,
 }
 
 impl AddressRange {
     /// The addresses one by one.
-    pub fn addresses(self) -> impl Iterator<Item = Ipv4Addr> {
-        (self.first.to_bits()..=self.last.to_bits()).map(Ipv4Addr::from_bits)
+    pub fn addresses(self) -> impl Iterator<Item = IpAddr> {
+        let (first, count) = (self.first, self.count());
+        (0..count).map(move |number| match first {
+            // Neither overflows: the last one is an address too.
+            IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits() + number as u32).into(),
+            IpAddr::V6(first) => Ipv6Addr::from_bits(first.to_bits() + number).into(),
+        })
+    }
+
+    /// How many there are; of all IPv6 addresses, one less.
+    #[must_use]
+    pub fn count(self) -> u128 {
+        match (self.first, self.last) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => u128::from(last.to_bits().abs_diff(first.to_bits())) + 1,
+            (IpAddr::V6(first), IpAddr::V6(last)) => {
+                last.to_bits().abs_diff(first.to_bits()).saturating_add(1)
+            }
+            _ => 0,
+        }
     }
 
     /// Whether `address` lies in it.
     #[must_use]
-    pub fn contains(self, address: Ipv4Addr) -> bool {
+    pub fn contains(self, address: IpAddr) -> bool {
         (self.first..=self.last).contains(&address)
     }
 }
@@ -187,12 +204,37 @@ mod tests {
 
     #[test]
     fn ranges_end_where_addresses_do() {
-        let last = Ipv4Addr::BROADCAST;
-        let range = AddressRange {
-            first: last,
+        let range = |first: IpAddr, last: IpAddr| AddressRange {
+            first,
             last,
             place: Place::default(),
         };
-        assert_eq!(range.addresses().collect::<Vec<_>>(), [last]);
+        for last in [
+            IpAddr::V4(Ipv4Addr::BROADCAST),
+            Ipv6Addr::from_bits(u128::MAX).into(),
+        ] {
+            assert_eq!(range(last, last).addresses().collect::<Vec<_>>(), [last]);
+        }
+        let four: Vec<_> = range(
+            "2001:db8::fffe".parse().unwrap(),
+            "2001:db8::1:1".parse().unwrap(),
+        )
+        .addresses()
+        .map(|address| address.to_string())
+        .collect();
+        assert_eq!(
+            four,
+            [
+                "2001:db8::fffe",
+                "2001:db8::ffff",
+                "2001:db8::1:0",
+                "2001:db8::1:1"
+            ]
+        );
+        let all = range(
+            Ipv6Addr::UNSPECIFIED.into(),
+            Ipv6Addr::from_bits(u128::MAX).into(),
+        );
+        assert_eq!(all.count(), u128::MAX);
     }
 }

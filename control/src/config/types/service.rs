@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use dataplane::flow::Mode;
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
-use dataplane::service::{Protocol, Tunnel, VipPolicy};
+use dataplane::service::{ClientAddress, Protocol, Tunnel, VipPolicy};
 
 use crate::config::Place;
 
@@ -36,6 +36,8 @@ pub struct Service {
     pub hairpin_snat: bool,
     /// The largest MSS that SYNs may announce, in bytes; 0 = as they say. TCP only.
     pub mss_clamp: u16,
+    /// How FULLNAT servers learn who their client is; TCP only.
+    pub client_address: ClientAddress,
     /// Where it stands.
     pub place: Place,
 }

@@ -124,7 +124,7 @@ pub fn read(frame: &[u8], headers: &Headers, digest: &AddressDigest) -> Result<Q
 }
 
 /// Whether a protocol has ports in the first four bytes of its header.
-pub(super) fn has_ports(protocol: u8) -> bool {
+pub(in crate::forward) fn has_ports(protocol: u8) -> bool {
     matches!(protocol, ipv4::TCP | ipv4::UDP | ipv4::SCTP)
 }
 
@@ -159,17 +159,34 @@ fn sum(frame: &[u8], headers: &Headers, message: &[u8]) -> Option<u16> {
 /// The part of a message that is the quoted packet: extensions may stand behind it. A length below the least that
 /// RFC 4884 allows is what an older sender left in bytes that it did not use.
 fn quoted(message: &[u8], v6: bool) -> &[u8] {
+    split_extensions(message, v6).0
+}
+
+/// What stands behind the quoted packet and its padding: an extension structure (RFC 4884 7), or nothing.
+pub(in crate::forward) fn extensions(message: &[u8], v6: bool) -> &[u8] {
+    split_extensions(message, v6).1
+}
+
+/// Whether the header of an error of this type can tell the length of its quote.
+pub(in crate::forward) fn is_extensible(message_type: u8, v6: bool) -> bool {
+    match v6 {
+        false => EXTENSIBLE.contains(&message_type),
+        true => EXTENSIBLE6.contains(&message_type),
+    }
+}
+
+/// A message behind its header, of at least 8 bytes: quote and extensions.
+fn split_extensions(message: &[u8], v6: bool) -> (&[u8], &[u8]) {
     let packet = &message[icmp::HEADER_LEN..];
-    let message_type = icmp::message_type(message);
     let [first, second, ..] = icmp::rest(message).to_be_bytes();
     let length = match v6 {
-        false if EXTENSIBLE.contains(&message_type) => usize::from(second) * 4,
-        true if EXTENSIBLE6.contains(&message_type) => usize::from(first) * 8,
-        _ => 0,
+        _ if !is_extensible(icmp::message_type(message), v6) => 0,
+        false => usize::from(second) * 4,
+        true => usize::from(first) * 8,
     };
-    match packet.get(..length) {
-        Some(packet) if length >= SHORTEST_EXTENDED => packet,
-        _ => packet,
+    match packet.split_at_checked(length) {
+        Some(parts) if length >= SHORTEST_EXTENDED => parts,
+        _ => (packet, &[]),
     }
 }
 

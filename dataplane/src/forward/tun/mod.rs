@@ -12,7 +12,7 @@ pub mod spread;
 pub use quote::unwrap_quote;
 pub use spread::{gue_source_port, spread_source};
 
-use crate::packet::{Headers, MacAddr, Packet, ethernet, gre, gue, ipv4, ipv6};
+use crate::packet::{Headers, MacAddr, Packet, ethernet, gre, gue, ipv4, ipv6, udp};
 use crate::service::{Tunnel, TunnelChecksum, TunnelKind};
 use std::net::IpAddr;
 
@@ -98,7 +98,7 @@ pub fn wrap<P: Packet>(packet: &mut P, headers: &Headers, tunnel: &Tunnel, outer
     if matches!(tunnel.kind, TunnelKind::Gue { .. }) && has_checksum(tunnel) {
         let (ip, datagram) = ip.split_at_mut(ip_header_len(outer_v6));
         // Both families end their header with the addresses.
-        gue::fill_checksum(datagram, &ip[if outer_v6 { 8 } else { 12 }..]);
+        udp::fill_checksum(datagram, &ip[if outer_v6 { 8 } else { 12 }..]);
     }
     true
 }

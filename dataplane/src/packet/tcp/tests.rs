@@ -193,3 +193,45 @@ proptest! {
         prop_assert_eq!(found, list);
     }
 }
+
+/// Each MSS of a SYN makes room, none becomes 0, and no other segment announces one.
+#[test]
+fn an_mss_makes_room() {
+    for (options, by, lowered) in [
+        ([2, 4, 0x05, 0xb4, 4, 2, 1, 1], 8, [2, 4, 0x05, 0xac, 4, 2, 1, 1]),
+        ([1, 2, 4, 0x05, 0xa0, 1, 0, 0], 20, [1, 2, 4, 0x05, 0x8c, 1, 0, 0]),
+        ([2, 4, 0x05, 0xb4, 2, 4, 0, 7], 8, [2, 4, 0x05, 0xac, 2, 4, 0, 1]),
+        (
+            [2, 3, 0x05, 2, 4, 0x05, 0xb4, 0],
+            8,
+            [2, 3, 0x05, 2, 4, 0x05, 0xac, 0],
+        ),
+        ([3, 3, 7, 1, 1, 1, 1, 1], 8, [3, 3, 7, 1, 1, 1, 1, 1]),
+    ] {
+        let mut segment = SYN_SEGMENT[..20].to_vec();
+        segment[12] = 0x70;
+        segment.extend(options);
+        let mut segment = with_checksum(&segment);
+        for (flags, expected) in [(ACK, options), (SYN | ACK, lowered)] {
+            segment[13] = flags;
+            segment = with_checksum(&segment);
+            let delta = lower_mss(&mut segment, by);
+            apply(&mut segment, delta);
+            assert_eq!(segment[20..], expected);
+            assert_eq!(sum(&segment), 0xffff);
+        }
+    }
+}
+
+#[test]
+fn every_option_of_a_kind_is_blanked() {
+    let mut segment = SYN_SEGMENT[..20].to_vec();
+    segment[12] = 0xa0;
+    segment.extend([254, 8, 1, 2, 3, 4, 5, 6, 1, 254, 3, 9, 4, 2, 254, 2, 0, 254, 3, 3]);
+    let mut segment = with_checksum(&segment);
+    let delta = blank(&mut segment, 254);
+    apply(&mut segment, delta);
+    let expected = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4, 2, 1, 1, 0, 254, 3, 3];
+    assert_eq!(segment[20..], expected, "none is read behind the list's end");
+    assert_eq!(sum(&segment), 0xffff);
+}

@@ -171,11 +171,15 @@ fn a_start_announces_ipv6_addresses() {
     let mut gateway = Gateway::starting(nobody_known(Mode::Nat));
     let sent = gateway.pass_raw(seconds(10));
     let announced = sent.into_iter().map(Out::read).filter(|out| !out.arp);
-    let mut times = [0; 3];
+    let mut times = [0; 7];
     let ours = [
         (Family::V6.own(WAN), WAN),
         (Family::V6.own(LAN), LAN),
         (Family::V6.vip(80).ip(), WAN),
+        (Family::V6.local(0), LAN),
+        (Family::V6.local(1), LAN),
+        (Family::V6.local(2), LAN),
+        (Family::V6.local(3), LAN),
     ];
     for out in announced {
         let told = out.wire();
@@ -200,7 +204,7 @@ fn a_start_announces_ipv6_addresses() {
         );
         assert_eq!(told.data()[16..], [&[2, 1], &mac.0[..]].concat());
     }
-    assert_eq!(times, [3, 3, 3]);
+    assert_eq!(times, [3; 7]);
 }
 
 /// A question for the VIP is answered on its own link, also one from a link-local address; a probe for it is told to
@@ -247,6 +251,25 @@ fn questions_and_probes_for_a_vip_are_answered_on_its_link() {
         gateway.arrive(LAN, &link(group_mac(group), &packet.packet()));
         assert_eq!(gateway.out(), []);
     }
+}
+
+/// Servers find a local address as they find any neighbour, on its own link alone.
+#[test]
+fn questions_for_a_local_address_are_answered_on_its_link() {
+    let mut gateway = Gateway::new(nobody_known(Mode::Fullnat));
+    let local = v6(Family::V6.local(1));
+    let (from, station) = (v6(Family::V6.server(1, 0).ip()), server_mac(1));
+    let group = solicited_node(local);
+    let question = message(from, group, SOLICITATION, 0, local, Some((1, station)));
+    let frame = link(group_mac(group), &question.packet());
+    gateway.arrive(WAN, &frame);
+    assert_eq!(gateway.out(), []);
+    gateway.arrive(LAN, &frame);
+    let out = only(gateway.out());
+    assert_eq!((out.port, out.from_mac, out.to_mac), (LAN, LAN_MAC, station));
+    let told = out.wire();
+    assert_eq!((told.from.ip(), told.to.ip()), (local.into(), from.into()));
+    assert_eq!(told.data(), [&local.octets()[..], &[2, 1], &LAN_MAC.0].concat());
 }
 
 /// The gateway's own link-local address is each port's own.

@@ -33,13 +33,14 @@ pub(super) fn error(from: IpAddr, to: IpAddr, (kind, code, rest): (u8, u8, u32),
     Wire::icmp(from, to, kind, code, rest, quote)
 }
 
-fn modes() -> [(Family, Mode); 7] {
+fn modes() -> [(Family, Mode); 8] {
     [
         (Family::V4, Mode::Nat),
         (Family::V4, Mode::Fullnat),
         (Family::V4, Mode::Dr),
         (Family::V4, Mode::Tun),
         (Family::V6, Mode::Nat),
+        (Family::V6, Mode::Fullnat),
         (Family::V6, Mode::Dr),
         (Family::V6, Mode::Tun),
     ]
@@ -113,6 +114,7 @@ fn errors_from_the_servers_side_reach_the_client() {
         (Family::V4, Mode::Nat),
         (Family::V6, Mode::Nat),
         (Family::V4, Mode::Fullnat),
+        (Family::V6, Mode::Fullnat),
     ] {
         let (mut gateway, local) = connected(family, mode);
         let (client, vip, server) = (family.client(1, 40000), family.vip(80), family.server(1, 8080));

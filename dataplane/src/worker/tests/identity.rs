@@ -106,7 +106,8 @@ proptest! {
     /// NAT and FULLNAT: the server sees the client's packet between other ends, the client the server's.
     #[test]
     fn translation_there_and_back_is_the_identity(
-        mode in prop_oneof![Just((Mode::Nat, Family::V4)), Just((Mode::Nat, Family::V6)), Just((Mode::Fullnat, Family::V4))],
+        mode in prop_oneof![Just((Mode::Nat, Family::V4)), Just((Mode::Nat, Family::V6)), Just((Mode::Fullnat, Family::V4)),
+            Just((Mode::Fullnat, Family::V6))],
         protocol in protocols(),
         ports: (u16, u16),
         shapes in proptest::collection::vec((any::<bool>(), shape()), 1..6),

@@ -67,10 +67,8 @@ fn each_server_has_all_ports() {
 fn groups_are_tried_in_their_order() {
     let mut gateway = few_ports(10, 1);
     gateway.change(|plan| {
-        let second = std::sync::Arc::new(crate::local::LipPool {
-            addresses: vec![std::net::Ipv4Addr::new(10, 0, 0, 203)],
-            ports: crate::local::PortRange::new(20_000, 20_009).unwrap(),
-        });
+        let ports = crate::local::PortRange::new(20_000, 20_009).unwrap();
+        let second = std::sync::Arc::new(crate::local::LipPool::new([Family::V4.local(3)], ports));
         plan.edit(0, |service| service.local_pools.push(second));
     });
     let mut locals: Vec<_> = (0..10)

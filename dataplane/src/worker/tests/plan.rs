@@ -7,8 +7,8 @@ use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, V
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot, StaticNeighbour,
-    Tunnel, VipPolicy,
+    ClientAddress, Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
+    StaticNeighbour, Tunnel, VipPolicy,
 };
 use dataplane::worker::Sizes;
 use dataplane::worker::shard::ShardMap;
@@ -81,6 +81,14 @@ impl Family {
 
     pub(crate) fn server(self, number: u32, port: u16) -> SocketAddr {
         SocketAddr::new(self.address(server_ip(number), (2, 10 + number as u16)), port)
+    }
+
+    /// Local address `number`, from 0 on.
+    pub(crate) fn local(self, number: u8) -> IpAddr {
+        self.address(
+            Ipv4Addr::new(10, 0, 0, 200 + number),
+            (2, 0x200 + u16::from(number)),
+        )
     }
 
     pub(crate) fn router(self) -> IpAddr {
@@ -182,6 +190,7 @@ impl Plan {
             settings.addresses.push((Family::V6.own(port), 64));
         }
         plan.ports = ports.into();
+        plan.locals = both_pool(4, 1024, 65535);
         plan.route_both();
         plan.know_neighbours();
         let known = |port, address, mac| StaticNeighbour { port, address, mac };
@@ -245,6 +254,7 @@ impl Plan {
             translate_replies: false,
             hairpin_snat: false,
             mss_clamp: 0,
+            client_address: ClientAddress::None,
             local_pools: vec![Arc::clone(&self.locals)],
             servers,
             revision: 0,
@@ -348,8 +358,8 @@ impl Plan {
             .iter()
             .flatten()
             .flat_map(|service| &service.local_pools);
-        let locals = pools.chain([&self.locals]).flat_map(|pool| &pool.addresses);
-        let locals: Vec<_> = locals.map(|&local| (LAN, local.into())).collect();
+        let locals = pools.chain([&self.locals]).flat_map(|pool| pool.addresses());
+        let locals: Vec<_> = locals.map(|&local| (LAN, local)).collect();
         let own: Vec<_> = self.own().map(|(port, own, _)| (port, own)).collect();
         let vips: Vec<_> = vips.collect();
         let addresses = AddressTable::new(&own, &vips, &locals, &self.connected()).unwrap();
@@ -375,8 +385,15 @@ impl Plan {
 
 /// That many local addresses from [`LIP`] on, each with these ports.
 pub(crate) fn pool(addresses: u8, first: u16, last: u16) -> Arc<LipPool> {
-    Arc::new(LipPool {
-        addresses: (0..addresses).map(|n| Ipv4Addr::new(10, 0, 0, 200 + n)).collect(),
-        ports: PortRange::new(first, last).unwrap(),
-    })
+    locals_of(&[Family::V4], addresses, first, last)
+}
+
+/// As [`pool`], that many of each family.
+pub(crate) fn both_pool(addresses: u8, first: u16, last: u16) -> Arc<LipPool> {
+    locals_of(&Family::BOTH, addresses, first, last)
+}
+
+fn locals_of(families: &[Family], addresses: u8, first: u16, last: u16) -> Arc<LipPool> {
+    let addresses = (0..addresses).flat_map(|n| families.iter().map(move |family| family.local(n)));
+    Arc::new(LipPool::new(addresses, PortRange::new(first, last).unwrap()))
 }

@@ -74,11 +74,12 @@ fn associate(gateway: &mut Gateway, client: SocketAddr, vip: SocketAddr) -> (Soc
     (local, server)
 }
 
-fn modes() -> [(Family, Mode); 3] {
+fn modes() -> [(Family, Mode); 4] {
     [
         (Family::V4, Mode::Nat),
         (Family::V6, Mode::Nat),
         (Family::V4, Mode::Fullnat),
+        (Family::V6, Mode::Fullnat),
     ]
 }
 

@@ -9,7 +9,7 @@ use crate::drops::DropReason;
 use crate::flow::Mode;
 use crate::packet::PortId;
 use crate::service::Protocol;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 fn one_packet(family: Family, mode: Mode, translate: bool) -> Plan {
     let mut plan = Plan::dual();
@@ -106,8 +106,7 @@ fn a_server_asks_for_itself() {
             let (itself, vip, server) = (family.server(1, 40000), family.vip(80), family.server(1, 8080));
             let syn = Wire::tcp(itself, vip, SYN, b"");
             let (dropped, sent) = gateway.dropped_by(|gateway| gateway.exchange(LAN, &syn));
-            // Local addresses are of IPv4.
-            if !snat || family == Family::V6 {
+            if !snat {
                 assert_eq!(
                     (dropped, sent),
                     (Some((DropReason::HairpinUnsupported, 1)), vec![])
@@ -117,7 +116,7 @@ fn a_server_asks_for_itself() {
             let out = only(sent);
             assert_eq!((out.port, out.to_mac), (LAN, server_mac(1)));
             let seen = out.wire();
-            assert_eq!((seen.from.ip(), seen.to), (IpAddr::from(LIP), server));
+            assert_eq!((seen.from.ip(), seen.to), (family.local(0), server));
             let answer = Wire::tcp(server, seen.from, SYN | ACK, b"");
             let out = gateway.pass_on(LAN, &answer);
             assert_eq!((out.port, out.to_mac), (LAN, server_mac(1)));
@@ -129,18 +128,21 @@ fn a_server_asks_for_itself() {
 /// HAIR-01: a client on the servers' own link is translated with `hairpin_snat`; one behind a router never is.
 #[test]
 fn clients_beside_the_server_come_from_a_local_address() {
-    let mut plan = Plan::web(Mode::Nat, 1);
-    plan.edit(0, |service| service.hairpin_snat = true);
-    let mut gateway = Gateway::new(plan);
-    let vip = SocketAddr::from(WEB);
-    let beside = Family::V4.server(2, 40000);
-    let seen = gateway.pass_on(LAN, &Wire::tcp(beside, vip, SYN, b"")).wire();
-    assert_eq!(seen.from.ip(), IpAddr::from(LIP));
-    let reply = gateway.pass_on(LAN, &Wire::tcp(seen.to, seen.from, SYN | ACK, b""));
-    assert_eq!((reply.port, reply.to_mac), (LAN, server_mac(2)));
-    assert_eq!((reply.wire().from, reply.wire().to), (vip, beside));
-    let away = Family::V4.client(1, 40000);
-    assert_eq!(gateway.towards_server(&Wire::tcp(away, vip, SYN, b"")).from, away);
+    for family in Family::BOTH {
+        let mut plan = Plan::dual_web(Mode::Nat, Protocol::Tcp, 1, 80);
+        for slot in 0..2 {
+            plan.edit(slot, |service| service.hairpin_snat = true);
+        }
+        let mut gateway = Gateway::new(plan);
+        let (beside, vip) = (family.server(2, 40000), family.vip(80));
+        let seen = gateway.pass_on(LAN, &Wire::tcp(beside, vip, SYN, b"")).wire();
+        assert_eq!(seen.from.ip(), family.local(0));
+        let reply = gateway.pass_on(LAN, &Wire::tcp(seen.to, seen.from, SYN | ACK, b""));
+        assert_eq!((reply.port, reply.to_mac), (LAN, server_mac(2)));
+        assert_eq!((reply.wire().from, reply.wire().to), (vip, beside));
+        let away = family.client(1, 40000);
+        assert_eq!(gateway.towards_server(&Wire::tcp(away, vip, SYN, b"")).from, away);
+    }
 }
 
 /// A SYN's MSS is lowered where its service says so, in both directions, and never raised; nothing else changes.
@@ -150,6 +152,7 @@ fn an_mss_is_clamped() {
         (Family::V4, Mode::Nat),
         (Family::V6, Mode::Nat),
         (Family::V4, Mode::Fullnat),
+        (Family::V6, Mode::Fullnat),
         (Family::V4, Mode::Dr),
         (Family::V6, Mode::Tun),
     ] {

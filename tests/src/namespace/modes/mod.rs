@@ -31,7 +31,7 @@ fn client_itself(vip: &str) -> &'static str {
 const NAT: [&str; 2] = ["203.0.113.110", "2001:db8:1::110"];
 const DR: [&str; 2] = ["203.0.113.111", "2001:db8:1::111"];
 const TUN: [&str; 2] = ["203.0.113.112", "2001:db8:1::112"];
-const FULLNAT: &str = "203.0.113.113";
+const FULLNAT: [&str; 2] = ["203.0.113.113", "2001:db8:1::113"];
 
 /// How many short requests: what the tests of record make, or a developer's own patience.
 fn short_requests() -> u32 {
@@ -62,7 +62,7 @@ routes:
 /// A service of each mode and family, each with both servers in turn. NAT and FULLNAT change the port to 8080.
 fn yaml() -> String {
     let mut yaml = NETWORK.to_owned()
-        + "local_addresses: [{ name: dip, port: lan, addresses: 10.0.0.200 }]\n\
+        + "local_addresses: [{ name: dip, port: lan, addresses: [10.0.0.200, \"fd00::200\"] }]\n\
            pools:\n";
     for (family, prefix) in [("", "10.0.0.1"), ("6", "fd00::1")] {
         for (pool, port) in [("web", ", port: 8080"), ("own-port", "")] {
@@ -71,19 +71,16 @@ fn yaml() -> String {
             );
         }
     }
-    yaml += &format!(
-        "services:\n\
-         \x20 - {{ name: fullnat, listen: \"{FULLNAT}:80/tcp\", pool: web, mode: fullnat, scheduler: rr, \
-         local_addresses: dip }}\n"
-    );
-    for (mode, vips, pool) in [
-        ("nat", NAT, "web"),
-        ("dr", DR, "own-port"),
-        ("tun", TUN, "own-port"),
+    yaml += "services:\n";
+    for (mode, vips, pool, more) in [
+        ("fullnat", FULLNAT, "web", ", local_addresses: dip"),
+        ("nat", NAT, "web", ""),
+        ("dr", DR, "own-port", ""),
+        ("tun", TUN, "own-port", ""),
     ] {
         for (family, vip) in ["", "6"].into_iter().zip(vips) {
             yaml += &format!(
-                "  - {{ name: {mode}{family}, listen: \"{}:80/tcp\", pool: {pool}{family}, mode: {mode}, scheduler: rr }}\n",
+                "  - {{ name: {mode}{family}, listen: \"{}:80/tcp\", pool: {pool}{family}, mode: {mode}, scheduler: rr{more} }}\n",
                 authority(vip)
             );
         }
