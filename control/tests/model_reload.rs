@@ -205,11 +205,9 @@ fn commands_and_the_file_are_operations_on_the_same_table() {
         run("-A -t 203.0.113.102:443 -s nosuch").unwrap_err(),
         "Scheduler or persistence engine not found"
     );
-    assert!(
-        run("-A -t 203.0.113.102:443 -s wlc")
-            .unwrap_err()
-            .contains("not supported yet")
-    );
+    run("-A -t 203.0.113.102:443 -s mh -b mh-port").unwrap();
+    run("-a -t 203.0.113.102:443 -r 10.0.0.12:443 -g -w 5").unwrap();
+    run("-e -t 203.0.113.102:443 -r 10.0.0.12:443 -g -w 0").unwrap();
     assert!(
         run("-A -t 203.0.113.101:443 -s rr -p 60")
             .unwrap_err()
@@ -228,8 +226,18 @@ fn commands_and_the_file_are_operations_on_the_same_table() {
     assert_eq!(snapshot.settings.timeouts.udp, 3000);
     let web = snapshot.find(&key(80, Protocol::Tcp)).unwrap();
     assert!(web.servers.iter().any(|server| server.weight == 9));
+    let hashed = model
+        .services()
+        .find(|entry| entry.service.scheduler.name() == "mh");
+    let hashed = &hashed.unwrap().service;
+    assert_eq!(
+        hashed.scheduler_flags.names(hashed.scheduler).collect::<Vec<_>>(),
+        ["mh-port"]
+    );
+    // SCH-01: a quiesced server keeps its places in the table.
+    assert_eq!((hashed.servers[0].weight, hashed.servers[0].table_weight), (0, 5));
     // The file is the truth: a reload takes away what it does not know.
     let changes = model.apply_file(&parse(BASE)).unwrap();
-    assert_eq!((changes.services_removed, changes.servers_changed), (1, 1));
+    assert_eq!((changes.services_removed, changes.servers_changed), (2, 1));
     assert!(changes.network_changed);
 }

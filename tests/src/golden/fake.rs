@@ -122,6 +122,16 @@ impl Fake {
                 {
                     return Err(Refusal::ServerExists);
                 }
+                let unicast = match server.endpoint.address {
+                    IpAddr::V4(v4) => !(v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast()),
+                    IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_multicast()),
+                };
+                if !unicast {
+                    return Err(Refusal::NotUnicast);
+                }
+                if server.lower_threshold > server.upper_threshold {
+                    return Err(Refusal::OutOfRange);
+                }
                 self.services[found].servers.insert(0, server);
             }
             Command::EditServer(id, server) => {
