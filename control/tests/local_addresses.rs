@@ -225,7 +225,7 @@ fn addresses_of_ipv6_drain_as_well() {
     let is_unused = |lip: IpAddr| lip.is_ipv6();
     assert_eq!(model.release_drained(is_unused).unwrap(), [lips[0]]);
     assert_eq!(draining(&model), [LIPS[0]]);
-    assert_ne!(ours(&mut model, lips[0]).0, true);
+    assert!(!ours(&mut model, lips[0]).0);
     model.apply_file(&parse(&other)).unwrap();
 }
 
