@@ -4,12 +4,8 @@
 use super::record::Record;
 use super::sctp::SctpState;
 use super::state::TcpState;
+use crate::packet::ipv4::{SCTP, TCP};
 use crate::time::{TICKS_PER_SECOND, Tick, seconds};
-
-/// The IP protocol number of TCP.
-const TCP: u8 = 6;
-/// The IP protocol number of SCTP.
-const SCTP: u8 = 132;
 
 /// Timeouts in ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

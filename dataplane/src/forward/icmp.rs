@@ -11,7 +11,7 @@
 //! | the client's side | VIP > client | destination: the server | server > client |
 //!
 //! With FULLNAT an error towards the server also comes from the local address, and quotes server > local address.
-//! DR passes an error on as it is ([`pass_on`]), TUN puts it into the tunnel.
+//! DR passes an error on as it is ([`decrement_ttl`](super::nat::decrement_ttl)), TUN puts it into the tunnel.
 
 pub(super) mod quote;
 
@@ -121,15 +121,6 @@ pub fn translate(frame: &mut [u8], headers: &Headers, quote: &Quote, outer: Oute
     let delta = pseudo.word(before, checksum::sum(packet));
     icmp::set_checksum(message, delta.apply(icmp::checksum(message)));
     true
-}
-
-/// All that DR does to an error: TTL or hop limit less one.
-pub fn pass_on(frame: &mut [u8], headers: &Headers) {
-    let v6 = headers.kind == Kind::Icmp6;
-    let ip = frame.get_mut(usize::from(headers.l3)..usize::from(headers.l4));
-    if let Some(ip) = ip.filter(|ip| ip.len() >= header_len(v6)) {
-        lower_ttl(ip, v6);
-    }
 }
 
 /// Writes the MTU of a "fragmentation needed" or "packet too big", in bytes, where less fits through the gateway than

@@ -129,16 +129,14 @@ fn translate_v6(ip: &mut [u8], addresses: &[u8; 32]) -> Delta {
 /// One hop less to live, for packets that are forwarded as they are.
 #[inline]
 pub fn decrement_ttl(frame: &mut [u8], headers: &Headers) {
-    let Some(packet) = frame.get_mut(usize::from(headers.l3)..) else {
+    let Some(header) = frame.get_mut(usize::from(headers.l3)..usize::from(headers.l4)) else {
         return;
     };
-    match headers.kind {
-        Kind::Flow6 | Kind::Icmp6 | Kind::Fragment6 => {
-            if let Some(hop_limit) = packet.get_mut(HOP_LIMIT) {
-                *hop_limit = hop_limit.saturating_sub(1);
-            }
-        }
-        _ => ipv4::decrement_ttl(packet),
+    let v6 = matches!(headers.kind, Kind::Flow6 | Kind::Icmp6 | Kind::Fragment6);
+    if v6 && header.len() >= ipv6::HEADER_LEN {
+        ipv6::decrement_hop_limit(header);
+    } else if !v6 && header.len() >= ipv4::HEADER_LEN {
+        ipv4::decrement_ttl(header);
     }
 }
 

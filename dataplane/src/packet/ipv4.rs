@@ -13,6 +13,10 @@ use super::wire;
 pub const HEADER_LEN: usize = 20;
 /// The protocol number of ICMP.
 pub const ICMP: u8 = 1;
+/// The protocol number of a packet that is IPv4 itself (RFC 2003).
+pub const IPV4_INSIDE: u8 = 4;
+/// The protocol number of a packet that is IPv6 itself (RFC 2473).
+pub const IPV6_INSIDE: u8 = 41;
 /// The protocol number of TCP.
 pub const TCP: u8 = 6;
 /// The protocol number of UDP.

@@ -15,9 +15,6 @@ const EXTENSIBLE6: [u8; 2] = [icmp6::UNREACHABLE, icmp6::TIME_EXCEEDED];
 const EXTENSIBLE: [u8; 2] = [icmp::UNREACHABLE, icmp::TIME_EXCEEDED];
 /// A quote with extensions behind it is at least so long, in bytes (RFC 4884 3).
 const SHORTEST_EXTENDED: usize = 128;
-/// IPv4 and IPv6 in IP: the protocol numbers of IPIP.
-const IPV4_INSIDE: u8 = 4;
-const IPV6_INSIDE: u8 = 41;
 /// What a router quotes of L4 at least, in bytes (RFC 792): the ports, and TCP's sequence number.
 const L4_LEN: usize = 8;
 
@@ -130,7 +127,7 @@ pub(in crate::forward) fn has_ports(protocol: u8) -> bool {
 
 /// Whether a protocol carries packets of TUN servers, and nothing else.
 fn is_tunnel(protocol: u8) -> bool {
-    matches!(protocol, IPV4_INSIDE | IPV6_INSIDE | gre::PROTOCOL)
+    matches!(protocol, ipv4::IPV4_INSIDE | ipv4::IPV6_INSIDE | gre::PROTOCOL)
 }
 
 fn is_passed_on(kind: Kind, message_type: u8) -> bool {

@@ -6,6 +6,7 @@ mod reading;
 mod recorded;
 
 use super::*;
+use crate::forward::nat;
 use crate::packet::AddressDigest;
 use message::Message;
 

@@ -16,11 +16,6 @@ use crate::packet::{Headers, MacAddr, Packet, ethernet, gre, gue, ipv4, ipv6, ud
 use crate::service::{Tunnel, TunnelChecksum, TunnelKind};
 use std::net::IpAddr;
 
-/// The IP protocol number of a packet that is IPv4 itself (RFC 2003).
-const IPV4_INSIDE: u8 = 4;
-/// The IP protocol number of a packet that is IPv6 itself (RFC 2473).
-const IPV6_INSIDE: u8 = 41;
-
 /// What the outer header says that neither the packet nor the tunnel does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outer {
@@ -154,7 +149,11 @@ impl Inner {
 /// Writes what stands before the packet in `payload`, the outer header's payload; returns the protocol number of the
 /// whole for the outer header.
 fn write_shim(payload: &mut [u8], tunnel: &Tunnel, inner: &Inner, source_port: u16) -> u8 {
-    let inside = if inner.v6 { IPV6_INSIDE } else { IPV4_INSIDE };
+    let inside = if inner.v6 {
+        ipv4::IPV6_INSIDE
+    } else {
+        ipv4::IPV4_INSIDE
+    };
     match tunnel.kind {
         TunnelKind::Ipip => inside,
         TunnelKind::Gue { port } => {

@@ -1,7 +1,7 @@
 //! ICMP errors about a tunnel: a router between gateway and server quotes the outer header, and behind it, when the
 //! quote is long enough, the client's packet. Routers may quote anything, so nothing here is taken on trust.
 
-use super::{IPV4_INSIDE, IPV6_INSIDE};
+use crate::packet::ipv4::{IPV4_INSIDE, IPV6_INSIDE};
 use crate::packet::{ethernet, gre, gue, ipv4, ipv6};
 use std::ops::Range;
 

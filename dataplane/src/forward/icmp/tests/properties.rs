@@ -94,7 +94,7 @@ proptest! {
     fn an_error_passed_on_has_one_ttl_less((message, ..) in case(), ttl: u8) {
         let message = message.ttl(ttl);
         let mut frame = message.frame();
-        pass_on(&mut frame, &message.headers());
+        nat::decrement_ttl(&mut frame, &message.headers());
         prop_assert_eq!(frame, message.ttl(ttl.saturating_sub(1)).frame());
     }
 
@@ -159,6 +159,6 @@ proptest! {
         let _ = quote.ends(&frame);
         let _ = translate(&mut frame, &headers, &quote, Outer::default(), &Inner::nat(ends[0], ends[1]));
         let _ = set_mtu(&mut frame, &headers, &quote, 1400);
-        pass_on(&mut frame, &headers);
+        nat::decrement_ttl(&mut frame, &headers);
     }
 }

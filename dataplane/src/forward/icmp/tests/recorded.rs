@@ -163,7 +163,7 @@ fn dr_passes_on_as_recorded() {
             false => ["10.0.0.100:80", "10.1.0.1:1024"],
         };
         assert_eq!(quote.ends(&frame), Some(ends.map(end).into()), "{what}");
-        pass_on(&mut frame, &headers);
+        nat::decrement_ttl(&mut frame, &headers);
         assert_eq!(frame[14..], bytes(sent), "{what}");
     }
 }
