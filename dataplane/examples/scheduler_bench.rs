@@ -62,6 +62,7 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
         hairpin_snat: false,
         mss_clamp: 0,
         client_address: dataplane::service::ClientAddress::None,
+        timeouts: None,
         local_pools: Vec::new(),
         servers: (0..servers).map(server).collect(),
         revision: 0,
@@ -73,6 +74,7 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
         neighbours: Arc::new([]),
         ports: Arc::new([]),
         vips: Arc::default(),
+        snat: Arc::default(),
     };
     Snapshot::new(1, Settings::default(), network, vec![Some(Arc::new(service))])
 }

@@ -85,6 +85,7 @@ impl Model {
                 neighbours: Arc::new([]),
                 ports: ports.into(),
                 vips: Arc::default(),
+                snat: Arc::default(),
             },
             epoch: 0,
         }
@@ -197,6 +198,7 @@ impl Model {
             hairpin_snat: spec.hairpin_snat,
             mss_clamp: spec.mss_clamp,
             client_address: spec.client_address,
+            timeouts: None,
             local_pools: spec.local_pools,
             servers: Vec::new(),
             revision: 0,

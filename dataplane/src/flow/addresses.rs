@@ -1,13 +1,11 @@
 //! The addresses of IPv6 connections: their keys hold a digest of these only, so that a record stays one cache
 //! line and one index serves both families. The second line, here, is read when the first has been found.
 
-use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use bytemuck::{Pod, Zeroable};
 
 use super::record::{Direction, Record};
-use crate::memory::Slab;
 
 /// The four ends of an IPv6 connection, one cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
@@ -139,80 +137,17 @@ fn half(pair: &[u8; 32], at: usize) -> Ipv6Addr {
     octets.into()
 }
 
-/// The arena of these lines: as many as connections. What no IPv6 connection has used is never touched, so it
-/// costs a gateway without IPv6 no memory. Index 0 is none.
-pub(super) struct AddressArena {
-    lines: Slab<Addresses6>,
-    /// First of the free lines that have been used before, linked through their first four bytes.
-    free: u32,
-    /// The highest index ever used.
-    highest: u32,
-}
-
-impl AddressArena {
-    pub(super) fn new(capacity: usize) -> io::Result<AddressArena> {
-        Ok(AddressArena {
-            lines: Slab::new(capacity + 1, false)?,
-            free: 0,
-            highest: 0,
-        })
-    }
-
-    /// Keeps `addresses`; the index, or None when there is no room.
-    pub(super) fn put(&mut self, addresses: Addresses6) -> Option<u32> {
-        let index = if self.free != 0 {
-            self.free
-        } else {
-            self.highest + 1
-        };
-        let line = self.lines.get_mut(index as usize)?;
-        if index == self.free {
-            let [a, b, c, d, ..] = line.inbound;
-            self.free = u32::from_ne_bytes([a, b, c, d]);
-        } else {
-            self.highest = index;
-        }
-        *line = addresses;
-        Some(index)
-    }
-
-    /// Gives a line back.
-    pub(super) fn free(&mut self, index: u32) {
-        let next = self.free.to_ne_bytes();
-        let line = &mut self.lines[index as usize];
-        *line = Addresses6::zeroed();
-        line.inbound[..4].copy_from_slice(&next);
-        self.free = index;
-    }
-
-    #[inline]
-    pub(super) fn get(&self, index: u32) -> &Addresses6 {
-        &self.lines[index as usize]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_given_out_once_and_again_after_they_were_freed() {
+    fn a_packet_leaves_with_the_addresses_of_the_other_side() {
         let [a, b, c, d] = [1u16, 2, 3, 4].map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
         let addresses = Addresses6::new(a, b, c, d);
         assert_eq!((addresses.client(), addresses.virtual_address()), (a, b));
         assert_eq!((addresses.server(), addresses.local()), (c, d));
         assert_eq!(addresses.leaving(Direction::Inbound), pair(d, c));
         assert_eq!(addresses.leaving(Direction::Outbound), pair(b, a));
-
-        let mut arena = AddressArena::new(3).unwrap();
-        let taken: Vec<_> = std::iter::from_fn(|| arena.put(addresses)).collect();
-        assert_eq!(taken, [1, 2, 3]);
-        arena.free(2);
-        arena.free(1);
-        assert_eq!(
-            (arena.put(addresses), arena.put(addresses), arena.put(addresses)),
-            (Some(1), Some(2), None)
-        );
-        assert_eq!(arena.get(2), &addresses);
     }
 }

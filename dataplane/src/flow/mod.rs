@@ -5,8 +5,10 @@
 pub mod addresses;
 mod bucket;
 pub mod export;
+pub mod extension;
 pub mod hash;
 pub mod index;
+mod lines;
 pub mod record;
 pub mod sctp;
 pub mod state;
@@ -16,6 +18,7 @@ pub mod wheel;
 
 pub use addresses::{Addresses6, Ends};
 pub use export::Connection;
+pub use extension::Extension;
 pub use hash::FlowHasher;
 pub use index::TagIndex;
 pub use record::{Direction, Flags, Mode, Record, RecordId};

@@ -98,6 +98,12 @@ impl Flags {
     pub const SERVER_ISN: Flags = Flags(1 << 11);
     /// With [`Flags::SERVER_ISN`]: the server has sent data or a FIN, so the handshake is over on its side.
     pub const SERVER_SPOKE: Flags = Flags(1 << 12);
+    /// [`Record::extension`] is that of an [`super::Extension`], which then has the index of the addresses, if any.
+    /// The table sets and clears it.
+    pub const EXTENDED: Flags = Flags(1 << 13);
+    /// With mode FULLNAT: not a connection of a service, but one from inside to a server outside that got its local port
+    /// by a rule of SNAT. Its virtual address is the server itself, and [`Record::server`] is the slot of the rule.
+    pub const SNAT: Flags = Flags(1 << 14);
     const MODE: u16 = 0b111;
 
     /// The flags of a new connection of this mode.
@@ -179,8 +185,8 @@ pub struct Record {
     /// FULLNAT: the end of what the server was shown of the client's sequence numbers, in host order; with
     /// [`Flags::SERVER_ISN`], the server's initial sequence number instead. See [`Record::last_shown`].
     pub sequence: u32,
-    /// Index of the extension or template; of the addresses of an IPv6 connection. 0 = none.
-    pub extension: u32,
+    /// With [`Flags::EXTENDED`], the index of the extension; else that of the addresses of an IPv6 connection. 0 = none.
+    pub(super) extension: u32,
 }
 
 const _: () = assert!(size_of::<Record>() == 64 && align_of::<Record>() == 64);

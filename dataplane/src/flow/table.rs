@@ -4,9 +4,11 @@
 
 use std::io;
 
-use super::addresses::{AddressArena, Addresses6, Ends};
+use super::addresses::{Addresses6, Ends};
+use super::extension::Extension;
 use super::hash::FlowHasher;
 use super::index::{Probe, TagIndex};
+use super::lines::Lines;
 use super::record::{Direction, Flags, Record, RecordId};
 use crate::arch::prefetch;
 use crate::memory::{Pages, Slab};
@@ -141,7 +143,8 @@ impl FlowIndex for TagIndex {
 /// The connection table of one worker.
 pub struct ConnectionTable<X: FlowIndex = TagIndex> {
     records: Slab<Record>,
-    addresses: AddressArena,
+    addresses: Lines<Addresses6>,
+    extensions: Lines<Extension>,
     index: X,
     hasher: FlowHasher,
     /// First of the free records that have been used before, linked through `next`; the last freed is the
@@ -179,7 +182,8 @@ impl<X: FlowIndex> ConnectionTable<X> {
         let records = Slab::new(capacity + 1, hugepages)?;
         Ok(ConnectionTable {
             records,
-            addresses: AddressArena::new(capacity)?,
+            addresses: Lines::new(capacity)?,
+            extensions: Lines::new(capacity)?,
             index,
             hasher,
             free: 0,
@@ -349,7 +353,36 @@ impl<X: FlowIndex> ConnectionTable<X> {
     #[inline]
     #[must_use]
     pub fn addresses(&self, record: &Record) -> &Addresses6 {
-        self.addresses.get(record.extension)
+        self.addresses.get(self.addresses_index(record))
+    }
+
+    #[inline]
+    fn addresses_index(&self, record: &Record) -> u32 {
+        match self.extension(record) {
+            Some(extension) => extension.addresses,
+            None => record.extension,
+        }
+    }
+
+    /// The extension of a connection, if it has one.
+    #[inline]
+    #[must_use]
+    pub fn extension(&self, record: &Record) -> Option<&Extension> {
+        let extended = record.flags.has(Flags::EXTENDED);
+        extended.then(|| self.extensions.get(record.extension))
+    }
+
+    /// The extension of a connection, to be changed: a zeroed one if it had none. None when there is no room.
+    pub fn extend(&mut self, id: RecordId) -> Option<&mut Extension> {
+        let record = &mut self.records[id.index()];
+        if !record.flags.has(Flags::EXTENDED) {
+            record.extension = self.extensions.put(Extension {
+                addresses: record.extension,
+                ..bytemuck::Zeroable::zeroed()
+            })?;
+            record.flags.set(Flags::EXTENDED, true);
+        }
+        Some(self.extensions.get_mut(record.extension))
     }
 
     /// The ends of a connection.
@@ -369,8 +402,12 @@ impl<X: FlowIndex> ConnectionTable<X> {
             self.index
                 .remove(&self.query(record.outbound, record.protocol), id.0);
         }
-        if record.inbound.is_v6() {
-            self.addresses.free(record.extension);
+        let addresses = self.addresses_index(&record);
+        if addresses != 0 {
+            self.addresses.free(addresses);
+        }
+        if record.flags.has(Flags::EXTENDED) {
+            self.extensions.free(record.extension);
         }
         self.records[id.index()] = Record {
             next: self.free,

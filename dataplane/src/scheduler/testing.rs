@@ -51,6 +51,7 @@ pub(crate) fn service(kind: SchedulerKind, servers: Vec<Server>) -> Service {
         hairpin_snat: false,
         mss_clamp: 0,
         client_address: crate::service::ClientAddress::None,
+        timeouts: None,
         local_pools: Vec::new(),
         servers,
         revision: 0,

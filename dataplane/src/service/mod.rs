@@ -12,11 +12,13 @@ use std::sync::Arc;
 
 mod port;
 mod snapshot;
+mod snat;
 #[cfg(test)]
 mod tests;
 
 pub use port::{PortSettings, StaticNeighbour, Vlan};
 pub use snapshot::{Network, Snapshot};
+pub use snat::{SnatQuery, SnatRule, SnatRules};
 
 /// A transport protocol that services balance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -124,6 +126,9 @@ pub enum ClientAddress {
     None,
     /// TCP: by an option in the segments that complete the handshake, see [`crate::forward::toa`].
     Toa,
+    /// By the header of the PROXY protocol, version 2: before the first byte of a TCP connection, in every datagram of
+    /// UDP.
+    ProxyV2,
 }
 
 impl ClientAddress {
@@ -133,6 +138,7 @@ impl ClientAddress {
         match self {
             ClientAddress::None => "none",
             ClientAddress::Toa => "toa",
+            ClientAddress::ProxyV2 => "proxy_v2",
         }
     }
 }
@@ -185,6 +191,8 @@ pub struct Service {
     pub mss_clamp: u16,
     /// How FULLNAT servers learn who their client is.
     pub client_address: ClientAddress,
+    /// Timeouts of its connections that differ from those of the settings; none = no such.
+    pub timeouts: Option<Arc<Timeouts>>,
     /// Local addresses for FULLNAT servers, tried in this order.
     pub local_pools: Vec<Arc<LipPool>>,
     /// The servers in LVS's list order: the one added last comes first.

@@ -1,9 +1,10 @@
 //! The snapshot itself, with what is derived from its services so that no packet has to search.
 
 use super::{
-    NoServer, NoService, PortSettings, Protocol, Service, ServiceKey, Settings, StaticNeighbour, VipPolicy,
+    NoServer, NoService, PortSettings, Protocol, Service, ServiceKey, Settings, SnatRules, StaticNeighbour,
+    VipPolicy,
 };
-use crate::flow::Mode;
+use crate::flow::{Flags, Mode, Record, Timeouts};
 use crate::neighbour::{AddressTable, RouteTable};
 use crate::packet::PortId;
 use crate::worker::shard::ShardMap;
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub ports: Arc<[PortSettings]>,
     /// What single VIPs do otherwise than the settings say; shared with the predecessor while unchanged.
     pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
+    /// The rules of SNAT; shared with the predecessor while unchanged.
+    pub snat: Arc<SnatRules>,
     services: Vec<Option<Arc<Service>>>,
     by_key: HashMap<ServiceKey, u32>,
     /// By server slot.
@@ -57,6 +60,8 @@ pub struct Network {
     pub ports: Arc<[PortSettings]>,
     /// What single VIPs do otherwise than the settings say.
     pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
+    /// The rules of SNAT.
+    pub snat: Arc<SnatRules>,
 }
 
 impl Snapshot {
@@ -71,15 +76,21 @@ impl Snapshot {
         let mut by_key = HashMap::with_capacity(services.len());
         let mut present = Vec::new();
         let mut has_nat = false;
+        let mut mark_present = |slot: u32| {
+            let slot = slot as usize;
+            if present.len() <= slot {
+                present.resize(slot + 1, false);
+            }
+            present[slot] = true;
+        };
+        for rule in network.snat.rules() {
+            mark_present(rule.slot);
+        }
         for service in services.iter().flatten() {
             service.prepare(network.shards.workers().into());
             by_key.insert(service.key, service.slot);
             for server in &service.servers {
-                let slot = server.slot as usize;
-                if present.len() <= slot {
-                    present.resize(slot + 1, false);
-                }
-                present[slot] = true;
+                mark_present(server.slot);
                 has_nat |= server.mode == Mode::Nat;
             }
         }
@@ -96,6 +107,7 @@ impl Snapshot {
             neighbours,
             ports,
             vips,
+            snat,
         } = network;
         Snapshot {
             epoch,
@@ -106,6 +118,7 @@ impl Snapshot {
             neighbours,
             ports,
             vips,
+            snat,
             services,
             by_key,
             present,
@@ -139,10 +152,23 @@ impl Snapshot {
         self.by_key.is_empty()
     }
 
-    /// Whether the server in that slot is still configured.
+    /// Whether the server or SNAT rule in that slot is still configured.
     #[must_use]
     pub fn server_present(&self, slot: u32) -> bool {
         self.present.get(slot as usize).copied().unwrap_or(false)
+    }
+
+    /// The timeouts of a connection: those of its service or SNAT rule, else those of the settings.
+    #[must_use]
+    pub fn timeouts_of(&self, record: &Record) -> &Timeouts {
+        let own = if record.flags.has(Flags::SNAT) {
+            let rule = self.snat.by_slot(record.server);
+            rule.and_then(|rule| rule.timeouts.as_deref())
+        } else {
+            let service = self.service(record.service);
+            service.and_then(|service| service.timeouts.as_deref())
+        };
+        own.unwrap_or(&self.settings.timeouts)
     }
 
     /// Whether any server is reached by NAT: only then can a packet to a stranger be a server's reply.

@@ -52,6 +52,7 @@ fn service(slot: u32, key: ServiceKey, servers: &[(u32, &str, u16, Mode)]) -> Se
         hairpin_snat: false,
         mss_clamp: 0,
         client_address: ClientAddress::None,
+        timeouts: None,
         local_pools: Vec::new(),
         servers: servers.iter().map(server).collect(),
         revision: 0,
@@ -67,6 +68,7 @@ fn snapshot(services: Vec<Service>, change: impl FnOnce(&mut Settings, &mut Netw
         neighbours: Arc::new([]),
         ports: Arc::new([]),
         vips: Arc::default(),
+        snat: Arc::default(),
     };
     change(&mut settings, &mut network);
     // A hole, as a deleted service leaves it.

@@ -21,7 +21,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         record.stamp(self.now);
         record.flags.set(Flags::INACTIVE, true);
         let server = record.server;
-        let deadline = self.snapshot.settings.timeouts.deadline(&record);
+        let deadline = self.snapshot.timeouts_of(&record).deadline(&record);
         let id = match addresses {
             None => self.table.insert(record)?,
             Some(addresses) => self.table.insert_v6(record, addresses)?,
@@ -127,7 +127,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 self.locals.reopened(id);
             }
         }
-        let timeouts = &self.snapshot.settings.timeouts;
+        let timeouts = self.snapshot.timeouts_of(self.table.get(id));
         let timeout = timeouts.of(protocol, new);
         if timeout < timeouts.of(protocol, old) {
             let deadline = self.now.after(timeout);

@@ -133,7 +133,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 self.behind = false;
                 break;
             };
-            let deadline = self.snapshot.settings.timeouts.deadline(self.table.get(id));
+            let record = self.table.get(id);
+            let deadline = self.snapshot.timeouts_of(record).deadline(record);
             match Verdict::at(deadline, self.now) {
                 Verdict::Expired => self.forget(id),
                 Verdict::Rearm(deadline) => self.wheel.insert(self.table.records_mut(), id, deadline),
@@ -220,7 +221,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.review_from = self.table.scan(cursor, REVIEW_BUDGET, |id, _| slice.push(id));
         for id in slice {
             let (record, snapshot) = (self.table.get(id), &self.snapshot);
-            let deadline = snapshot.settings.timeouts.deadline(record);
+            let deadline = snapshot.timeouts_of(record).deadline(record);
             if snapshot.settings.expire_nodest_conn && !snapshot.server_present(record.server) {
                 self.close(id);
             } else {

@@ -102,7 +102,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             owned,
             ..
         } = self;
-        let timeouts = &snapshot.settings.timeouts;
         let connections = go_on(&mut listings.connections, |listing, cursor, slice| {
             table.scan(cursor, slice, |_, record| {
                 let server = servers[record.server as usize].end;
@@ -110,7 +109,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     record,
                     &table.ends(record),
                     server,
-                    timeouts,
+                    snapshot.timeouts_of(record),
                     *now,
                 ));
             })

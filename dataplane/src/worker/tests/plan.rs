@@ -8,7 +8,7 @@ use dataplane::packet::{MacAddr, PortId};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
     ClientAddress, Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
-    StaticNeighbour, Tunnel, VipPolicy,
+    SnatRule, SnatRules, StaticNeighbour, Tunnel, VipPolicy,
 };
 use dataplane::worker::Sizes;
 use dataplane::worker::shard::ShardMap;
@@ -142,6 +142,7 @@ pub(crate) struct Plan {
     pub(crate) routes: Arc<RouteTable>,
     pub(crate) addresses: Arc<AddressTable>,
     pub(crate) vips: HashMap<IpAddr, VipPolicy>,
+    pub(crate) snat: Vec<SnatRule>,
     pub(crate) epoch: u64,
 }
 
@@ -175,6 +176,7 @@ impl Plan {
             routes: Arc::new(RouteTable::default()),
             addresses: Arc::new(AddressTable::default()),
             vips: HashMap::new(),
+            snat: Vec::new(),
             epoch: 0,
         };
         plan.route_by(ROUTER);
@@ -255,6 +257,7 @@ impl Plan {
             hairpin_snat: false,
             mss_clamp: 0,
             client_address: ClientAddress::None,
+            timeouts: None,
             local_pools: vec![Arc::clone(&self.locals)],
             servers,
             revision: 0,
@@ -373,6 +376,7 @@ impl Plan {
             neighbours: Arc::clone(&self.neighbours),
             ports: Arc::clone(&self.ports),
             vips: Arc::new(self.vips.clone()),
+            snat: Arc::new(SnatRules::new(self.snat.clone())),
         };
         Arc::new(Snapshot::new(
             self.epoch,
