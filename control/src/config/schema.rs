@@ -22,7 +22,7 @@ macro_rules! sections {
 sections! {
     DOCUMENT = "": [
         "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "vips",
-        "timeouts", "settings",
+        "snat", "timeouts", "settings",
     ];
     NODE = "node": [
         "name", "workers", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
@@ -48,7 +48,11 @@ sections! {
     ];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
     VIP = "vips[]": ["address", "no_service", "no_server"];
-    TIMEOUTS = "timeouts": ["tcp", "udp", "sctp"];
+    SNAT = "snat[]": [
+        "name", "source", "destination", "protocol", "ports", "local_addresses", "timeouts", "connections_per_client",
+        "exempt",
+    ];
+    TIMEOUTS = "timeouts": ["tcp", "udp", "sctp", "icmp"];
     TCP_TIMEOUTS = "timeouts.tcp": [
         "established", "syn_sent", "syn_recv", "fin_wait", "time_wait", "close", "close_wait", "last_ack", "listen",
         "synack",

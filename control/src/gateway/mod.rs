@@ -232,7 +232,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Frees slots of deleted services and servers that no connection names any more.
+    /// Frees slots of deleted services, servers and rules that no connection names any more.
     fn reclaim(&self, state: &mut State) {
         let epoch = state.model.epoch();
         if self.workers.iter().any(|worker| worker.stats.epoch.get() < epoch) {
@@ -244,8 +244,8 @@ impl Gateway {
                 .map(|worker| worker.stats.servers[slot as usize].now())
                 .sum::<u64>()
         };
-        for (server, slot) in state.model.reclaim(connections) {
-            state.baselines.restart(&server, slot, &self.workers);
+        for (owner, slot) in state.model.reclaim(connections) {
+            state.baselines.restart(&owner, slot, &self.workers);
         }
         state
             .baselines

@@ -1,13 +1,13 @@
 //! Sums over workers, less what earlier users of a slot have counted.
 
 use super::{Gateway, WorkerHandle};
-use crate::model::ServerKey;
+use crate::model::SlotOwner;
 use dataplane::service::ServiceKey;
 use dataplane::worker::{ServerStats, WorkerStats};
 use std::collections::HashMap;
 use std::ops::{AddAssign, Sub};
 
-/// Traffic and connections of one server, summed over workers.
+/// Traffic and connections of one server or rule of SNAT, summed over workers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ServerTotals {
     /// Connections ever opened.
@@ -140,11 +140,13 @@ pub(crate) struct Baselines {
 }
 
 impl Baselines {
-    /// The next user of `slot` counts from here; what `server` counted there stays with its service.
-    pub(crate) fn restart(&mut self, server: &ServerKey, slot: u32, workers: &[WorkerHandle]) {
+    /// The next user of `slot` counts from here; what a server counted there stays with its service.
+    pub(crate) fn restart(&mut self, owner: &SlotOwner, slot: u32, workers: &[WorkerHandle]) {
         let counted = sum(slot, workers);
-        let served = (counted - self.of(slot)).past();
-        *self.departed.entry(server.service).or_default() += served;
+        if let SlotOwner::Server(server) = owner {
+            let served = (counted - self.of(slot)).past();
+            *self.departed.entry(server.service).or_default() += served;
+        }
         self.slots.insert(slot, counted);
     }
 
@@ -167,7 +169,7 @@ fn sum(slot: u32, workers: &[WorkerHandle]) -> ServerTotals {
 }
 
 impl Gateway {
-    /// Traffic and connections of the server in that slot. `state` is the locked state of this gateway.
+    /// Traffic and connections of the server, or rule of SNAT, in that slot. `state` is the locked state of this gateway.
     #[must_use]
     pub fn server_totals(&self, state: &super::State, slot: u32) -> ServerTotals {
         sum(slot, &self.workers) - state.baselines.of(slot)

@@ -54,6 +54,11 @@ metrics! {
     SERVER_PACKETS Counter "tidegate_server_packets_total" ["service", "vip", "port", "protocol", "server", "server_port", "direction"] "Packets forwarded; inbound to the server, outbound from it (none in DR mode).";
     SERVER_BYTES Counter "tidegate_server_bytes_total" ["service", "vip", "port", "protocol", "server", "server_port", "direction"] "Bytes of these packets from the IP header on, as they arrived.";
 
+    SNAT_OPENED Counter "tidegate_snat_connections_opened_total" ["rule"] "Connections that the rule has opened; 0 for one with exempt.";
+    SNAT_CONNECTIONS Gauge "tidegate_snat_connections" ["rule", "state"] "Connections of the rule now, by state as LVS counts them: active or inactive.";
+    SNAT_PACKETS Counter "tidegate_snat_packets_total" ["rule", "direction"] "Packets translated; inbound from inside hosts, outbound from those outside.";
+    SNAT_BYTES Counter "tidegate_snat_bytes_total" ["rule", "direction"] "Bytes of these packets from the IP header on, as they arrived.";
+
     WORKER_BUSY Gauge "tidegate_worker_busy_ratio" ["worker", "cpu"] "Share of time spent in turns that found packets, since the start; for the present, divide the rates of the two cycle counts.";
     WORKER_BUSY_CYCLES Counter "tidegate_worker_busy_cycles_total" ["worker"] "Cycles of the time-stamp clock spent in turns that found packets.";
     WORKER_CYCLES Counter "tidegate_worker_cycles_total" ["worker"] "Cycles of the time-stamp clock since the worker started.";

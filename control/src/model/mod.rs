@@ -8,10 +8,11 @@ mod entry;
 mod file;
 mod ports;
 mod slots;
+mod snat;
 
 pub use command::CommandError;
 pub use draining::Draining;
-pub use entry::{LocalGroup, ServerKey, VirtualService};
+pub use entry::{LocalGroup, ServerKey, SlotOwner, VirtualService};
 pub use file::Changes;
 pub use ports::with_vlans;
 
@@ -37,7 +38,7 @@ pub enum ModelError {
     #[error("more services than limits.services allows; raise it in the configuration and restart")]
     Services,
     /// All server slots are taken.
-    #[error("more servers than limits.servers allows; raise it in the configuration and restart")]
+    #[error("more servers and SNAT rules than limits.servers allows; raise it in the configuration and restart")]
     Servers,
     /// Addresses that cannot be together.
     #[error("{0}")]
@@ -58,12 +59,14 @@ pub enum ModelError {
 pub struct Model {
     services: BTreeMap<ServiceKey, VirtualService>,
     service_slots: Slots<ServiceKey>,
-    server_slots: Slots<ServerKey>,
+    server_slots: Slots<SlotOwner>,
     /// Settings that hold for all services.
     pub settings: Settings,
     locals: Vec<LocalGroup>,
     draining: Vec<Draining>,
     network: Network,
+    /// The names of the rules of `network.snat`, in their order.
+    snat_names: Vec<Arc<str>>,
     epoch: u64,
 }
 
@@ -87,6 +90,7 @@ impl Model {
                 vips: Arc::default(),
                 snat: Arc::default(),
             },
+            snat_names: Vec::new(),
             epoch: 0,
         }
     }
@@ -130,16 +134,19 @@ impl Model {
         Snapshot::new(self.epoch, self.settings.clone(), self.network.clone(), services)
     }
 
-    /// Frees the slots of deleted services and servers of which `connections(server slot)` tells none; returns
-    /// the servers whose slots are free now, with these.
-    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<(ServerKey, u32)> {
+    /// Frees the slots of deleted services, servers and rules of which `connections(server slot)` tells none; returns
+    /// the servers and rules whose slots are free now, with these.
+    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<(SlotOwner, u32)> {
         self.service_slots.reclaim(|_| true);
         self.server_slots.reclaim(|slot| connections(slot) == 0)
     }
 
     /// Deleted servers that still hold their slots, with these.
     pub fn departing_servers(&self) -> impl Iterator<Item = (&ServerKey, u32)> {
-        self.server_slots.retired()
+        self.server_slots.retired().filter_map(|(owner, slot)| match owner {
+            SlotOwner::Server(server) => Some((server, slot)),
+            SlotOwner::Snat(_) => None,
+        })
     }
 
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
@@ -251,23 +258,23 @@ impl Model {
             return false;
         };
         for server in &entry.service.servers {
-            self.server_slots.retire(ServerKey {
+            self.server_slots.retire(&SlotOwner::Server(ServerKey {
                 service: *key,
                 address: server.address,
                 port: server.port,
-            });
+            }));
         }
-        self.service_slots.retire(*key);
+        self.service_slots.retire(key);
         true
     }
 
     /// Adds a server at the head of the list, where LVS puts a new one. Its slot in `server` is ignored.
     fn insert_server(&mut self, key: ServiceKey, mut server: Server) -> Result<(), ModelError> {
-        let identity = ServerKey {
+        let identity = SlotOwner::Server(ServerKey {
             service: key,
             address: server.address,
             port: server.port,
-        };
+        });
         let Some(entry) = self.services.get_mut(&key) else {
             return Ok(());
         };
@@ -314,11 +321,11 @@ impl Model {
         entry
             .ignored_ports
             .remove(&SocketAddr::new(server.address, server.port));
-        self.server_slots.retire(ServerKey {
+        self.server_slots.retire(&SlotOwner::Server(ServerKey {
             service: key,
             address: server.address,
             port: server.port,
-        });
+        }));
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Slots<K> {
     limit: u32,
 }
 
-impl<K: Copy + Eq + Hash> Slots<K> {
+impl<K: Clone + Eq + Hash> Slots<K> {
     /// At most `limit` slots.
     pub(super) fn new(limit: u32) -> Slots<K> {
         Slots {
@@ -47,8 +47,8 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     /// `key` has been deleted; its slot waits until [`Slots::reclaim`] finds it unused.
-    pub(super) fn retire(&mut self, key: K) {
-        if let Some(slot) = self.live.remove(&key) {
+    pub(super) fn retire(&mut self, key: &K) {
+        if let Some((key, slot)) = self.live.remove_entry(key) {
             self.retired.insert(key, slot);
         }
     }
@@ -83,9 +83,9 @@ mod tests {
             (slots.take("a"), slots.take("b"), slots.take("c")),
             (Some(0), Some(1), None)
         );
-        slots.retire("a");
+        slots.retire(&"a");
         assert_eq!((slots.take("c"), slots.take("a")), (None, Some(0)));
-        slots.retire("a");
+        slots.retire(&"a");
         assert_eq!(slots.reclaim(|slot| slot == 1), []);
         assert_eq!(slots.reclaim(|_| true), [("a", 0)]);
         assert_eq!((slots.take("c"), slots.take("a")), (Some(0), None));

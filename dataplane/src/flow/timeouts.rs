@@ -4,7 +4,8 @@
 use super::record::Record;
 use super::sctp::SctpState;
 use super::state::TcpState;
-use crate::packet::ipv4::{SCTP, TCP};
+use crate::packet::ipv4::{ICMP, SCTP, TCP};
+use crate::packet::ipv6;
 use crate::time::{TICKS_PER_SECOND, Tick, seconds};
 
 /// Timeouts in ticks.
@@ -16,6 +17,8 @@ pub struct Timeouts {
     pub sctp: [u32; SctpState::ALL.len()],
     /// Of UDP, and of every protocol that has no states.
     pub udp: u32,
+    /// Of echo, which only SNAT has connections of.
+    pub icmp: u32,
 }
 
 impl Default for Timeouts {
@@ -44,6 +47,8 @@ impl Default for Timeouts {
             tcp: TcpState::ALL.map(|state| seconds(of(state))),
             sctp: SctpState::ALL.map(|state| seconds(of_sctp(state))),
             udp: seconds(300),
+            // RFC 5508 REQ-2.
+            icmp: seconds(60),
         }
     }
 }
@@ -76,6 +81,7 @@ impl Timeouts {
         match protocol {
             TCP => self.tcp[TcpState::from_number(state) as usize],
             SCTP => self.sctp[SctpState::from_number(state) as usize],
+            ICMP | ipv6::ICMP => self.icmp,
             _ => self.udp,
         }
     }

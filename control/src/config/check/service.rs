@@ -259,6 +259,10 @@ impl Checker<'_> {
             .iter()
             .map(|service| service.listeners.len() * servers_of(service))
             .sum();
+        // A rule of SNAT is counted, and named by connections, as a server is.
+        let rules = self.raw.snat.len();
+        let with_rules = if rules == 0 { "" } else { ", and rules of `snat`" };
+        let what_servers = format!("servers, counting each once for each listener of its services{with_rules}");
         for (key, what, used, limit) in [
             (
                 "services",
@@ -268,8 +272,8 @@ impl Checker<'_> {
             ),
             (
                 "servers",
-                "servers, counting each once for each listener of its services",
-                servers,
+                &*what_servers,
+                servers + rules,
                 limits.servers,
             ),
         ] {
@@ -323,11 +327,15 @@ impl Checker<'_> {
                 );
             }
         }
+        let rules = self.raw.snat.iter();
+        let named = rules.flat_map(|rule| rule.local_addresses.iter().flat_map(|names| names.value.iter()));
+        let by_rules: HashSet<&str> = named.map(|(_, name)| &*name.value).collect();
         for (index, group) in self.raw.local_addresses.iter().enumerate() {
-            if !self.used_groups.contains(&index) {
+            let is_named = |name: &At<String>| by_rules.contains(&*name.value);
+            if !self.used_groups.contains(&index) && !group.name.as_ref().is_some_and(is_named) {
                 let fault = Fault::new(
-                    "no service uses this group",
-                    "name it in a `fullnat` service, or remove it",
+                    "no service and no rule of `snat` uses this group",
+                    "name it in a `fullnat` service or in a rule, or remove it",
                 );
                 report.warn(group.place, format!("local_addresses[{index}]"), fault);
             }

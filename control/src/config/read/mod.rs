@@ -10,6 +10,7 @@ pub(super) mod port;
 mod scheduler;
 pub(super) mod service;
 mod settings;
+pub(super) mod snat;
 mod timeout;
 mod tunnel;
 mod typed;
@@ -26,6 +27,7 @@ use field::{Field, Fields};
 use network::{RawLocalAddresses, RawNeighbour, RawRoute};
 use port::RawPort;
 use service::{RawPool, RawService};
+use snat::RawSnat;
 use vip::RawVip;
 
 /// A value and its place.
@@ -48,6 +50,7 @@ pub(super) struct Raw {
     pub(super) pools: Vec<RawPool>,
     pub(super) services: Vec<RawService>,
     pub(super) vips: Vec<RawVip>,
+    pub(super) snat: Vec<RawSnat>,
     pub(super) settings: Settings,
 }
 
@@ -57,6 +60,7 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
     let fields = Fields::open(root, &schema::DOCUMENT, report);
     let node = node::node(fields.get("node"), report);
     let with_drivers = !node.drivers.is_empty();
+    let settings = settings::settings(fields.get("timeouts"), fields.get("settings"), report);
     Raw {
         api: settings::api(fields.get("api"), report),
         metrics: settings::metrics(fields.get("metrics"), report),
@@ -72,7 +76,10 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
         pools: fields.list("pools", report, service::pool),
         services: fields.list("services", report, service::service),
         vips: fields.list("vips", report, vip::vip),
-        settings: settings::settings(fields.get("timeouts"), fields.get("settings"), report),
+        snat: fields.list("snat", report, |field, report| {
+            snat::rule(field, settings.timeouts, report)
+        }),
+        settings,
         node,
     }
 }

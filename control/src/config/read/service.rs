@@ -201,7 +201,8 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
     }
 }
 
-fn local_addresses(fields: &Fields<'_>, report: &mut Report) -> Option<At<OneOrMore<At<String>>>> {
+/// The names of groups of local addresses.
+pub(crate) fn local_addresses(fields: &Fields<'_>, report: &mut Report) -> Option<At<OneOrMore<At<String>>>> {
     let field = fields.get("local_addresses")?;
     let each =
         |field: Field<'_>, report: &mut Report| field.value("a name", report, |text| Ok(text.to_owned()));

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use dataplane::flow::Timeouts;
 use dataplane::service::Settings;
 use dataplane::time::{TICKS_PER_SECOND, seconds};
 
@@ -85,7 +86,7 @@ pub(crate) fn settings(
     field: Option<Field<'_>>,
     report: &mut Report,
 ) -> Settings {
-    let timeouts = timeouts(timeouts_field, report);
+    let timeouts = timeouts(timeouts_field, Timeouts::default(), report);
     let fields = Fields::open_optional(field, &schema::SETTINGS, report);
     let usual = Settings::default();
     let [tunnel_source, tunnel_source6] = tunnel_sources(fields.get("tunnel_source"), report);

@@ -1,12 +1,12 @@
-//! The `timeouts` section: seconds in the file, ticks from here on.
+//! The `timeouts` section, and what may be written in its shape elsewhere: seconds in the file, ticks from here on.
 
 use std::ops::RangeInclusive;
 
 use dataplane::flow::{SctpState, TcpState, Timeouts};
-use dataplane::time::{TICKS_PER_SECOND, seconds};
+use dataplane::time::seconds;
 
 use super::field::{Field, Fields};
-use super::typed::number;
+use super::value;
 use crate::config::report::Report;
 use crate::config::schema::{self, Section};
 
@@ -42,10 +42,10 @@ const SCTP: [(&str, SctpState); 13] = [
     ("closed", SctpState::Closed),
 ];
 
-/// The `timeouts` section.
-pub(crate) fn timeouts(field: Option<Field<'_>>, report: &mut Report) -> Timeouts {
+/// The `timeouts` section, or another of its shape: what it names replaces what is in `usual`.
+pub(crate) fn timeouts(field: Option<Field<'_>>, usual: Timeouts, report: &mut Report) -> Timeouts {
     let fields = Fields::open_optional(field, &schema::TIMEOUTS, report);
-    let mut timeouts = Timeouts::default();
+    let mut timeouts = usual;
     let tcp = TCP.map(|(key, state)| (key, state as usize));
     let sctp = SCTP.map(|(key, state)| (key, state as usize));
     states(
@@ -63,6 +63,7 @@ pub(crate) fn timeouts(field: Option<Field<'_>>, report: &mut Report) -> Timeout
         report,
     );
     timeouts.udp = ticks(&fields, "udp", timeouts.udp, report);
+    timeouts.icmp = ticks(&fields, "icmp", timeouts.icmp, report);
     timeouts
 }
 
@@ -81,5 +82,8 @@ fn states(
 }
 
 fn ticks(fields: &Fields<'_>, key: &'static str, usual: u32, report: &mut Report) -> u32 {
-    seconds(number(fields, key, SECONDS, usual / TICKS_PER_SECOND, report))
+    let Some(field) = fields.get(key) else { return usual };
+    let expected = "a time such as 900, 90s, 15m, 2h or 1d";
+    let written = field.value(expected, report, |text| value::duration(text, SECONDS));
+    written.map_or(usual, |at| seconds(u32::try_from(at.value).unwrap_or(u32::MAX)))
 }
