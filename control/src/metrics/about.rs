@@ -80,9 +80,9 @@ metrics! {
     DROPS Counter "tidegate_drops_total" ["reason", "worker"] "Packets dropped, each under exactly one reason.";
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";
-    LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers of the same family that are reached from the pool), less those in use. One server can run dry while others have many left.";
+    LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers of the same family that are reached from the pool), less those in use. One server can run dry while others have many left. None of a pool that SNAT uses: hosts outside have no number.";
     LOCAL_ADDRESS_USED Gauge "tidegate_local_address_ports_used" ["pool", "address"] "Local ports of the address in use, towards all servers together.";
-    LOCAL_ADDRESS_FREE Gauge "tidegate_local_address_ports_free" ["pool", "address"] "Local ports of the address left: (ports x distinct servers of the same family that are reached from the pool), less those in use; 0 while it drains.";
+    LOCAL_ADDRESS_FREE Gauge "tidegate_local_address_ports_free" ["pool", "address"] "Local ports of the address left: (ports x distinct servers of the same family that are reached from the pool), less those in use; 0 while it drains. None of a pool that SNAT uses.";
     LOCAL_DRAINING Gauge "tidegate_local_address_draining" ["pool", "address"] "1 while the address has left its pool and connections still have it; else 0.";
     LOCAL_TAKEN Counter "tidegate_local_ports_taken_total" ["pool", "address"] "Local ports handed out.";
     LOCAL_BORROWED Counter "tidegate_local_ports_borrowed_total" ["pool", "address"] "Of these, ports of another shard than the client's.";
