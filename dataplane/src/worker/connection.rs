@@ -33,6 +33,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stats.opened.add(1);
         self.stats.connections.set(self.table.len() as u64);
         self.weigh(server);
+        if record.flags.has(Flags::SNAT) {
+            let client = self.table.ends(self.table.get(id)).client.ip();
+            let counted = self.clients.add(server, client);
+            debug_assert!(counted, "a host has a place as long as a connection has");
+        }
         self.disturbed.opened = true;
         Ok(id)
     }
@@ -56,6 +61,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let port = record.outbound.destination_port();
             let released = self.locals.release(&pair_of(&self.table, &record), port, id);
             debug_assert!(released, "a connection had a local port that nobody gave it");
+        }
+        if record.flags.has(Flags::SNAT) {
+            let client = self.table.ends(&record).client.ip();
+            self.clients.remove(record.server, client);
         }
         self.table.remove(id);
         self.stats.connections.set(self.table.len() as u64);

@@ -11,6 +11,7 @@
 mod answer;
 mod burst;
 mod client_address;
+mod clients;
 mod connection;
 mod discovery;
 mod ends;
@@ -30,6 +31,7 @@ mod receive;
 mod rewriting;
 mod schedule;
 pub mod shard;
+mod snat;
 mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -151,8 +153,12 @@ pub struct Worker<I: Io, X: FlowIndex> {
     locals: LocalPorts,
     neighbours: NeighbourTable<I::Packet>,
     fragments: Reassembly<I::Packet>,
-    /// Whether packets to strangers may be ours: replies of NAT servers, or a router's work.
+    /// Whether packets to strangers may be ours: replies of NAT servers, SNAT, or a router's work.
     passes_by: bool,
+    /// Whose packets to strangers are.
+    outbound: snat::Outbound,
+    /// The connections of hosts behind SNAT.
+    clients: clients::Clients,
     /// The identification given last to a packet of our own, or to fragments of a shared address.
     identification: u32,
     /// How far the next one is: a power of two that is no less than the number of workers, each of which begins at
@@ -230,6 +236,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             neighbours,
             fragments: Reassembly::new(sizes.fragments, sizes.seed ^ 0x6672_6167),
             passes_by: false,
+            outbound: snat::Outbound::Destination,
+            clients: clients::Clients::new(sizes.connections, sizes.seed ^ 0x736e_6174)?,
             identification: sizes.seed as u32 & !(step - 1) | u32::from(number),
             identification_step: step,
             links: Vec::with_capacity(ports),
