@@ -20,6 +20,7 @@ pub(super) fn rules(rules: Vec<SnatRule>) -> Table {
         ">OUT-PKTS",
         ">OUT-BYTES",
         ">PER-CLIENT",
+        ">REFUSED",
     ]);
     for rule in rules {
         let totals = rule.totals;
@@ -47,6 +48,7 @@ pub(super) fn rules(rules: Vec<SnatRule>) -> Table {
         row.extend(counts.map(|count| count.to_string()));
         let limit = rule.connections_per_client;
         row.push(limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string()));
+        row.push(rule.refused.to_string());
         table.row(row);
     }
     table

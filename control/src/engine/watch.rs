@@ -1,6 +1,7 @@
 //! What the operator should read about while the gateway runs: the workers' events, and frames that a software peer
 //! left unfinished. One line for each kind, and then silence for a while; the counters say how much there is of it.
 
+use super::snat_words;
 use crate::gateway::Gateway;
 use dataplane::drops::DropReason;
 use dataplane::local::Pressure;
@@ -33,7 +34,7 @@ const UNFINISHED: [(Sign, &str); 2] = [
 /// How many frames of a kind a worker has seen.
 type Sign = fn(&WorkerStats) -> u64;
 
-/// Kinds of lines: those of [`UNFINISHED`], then events.
+/// Kinds of lines: those of [`UNFINISHED`], then events, of which the two of SNAT are last.
 const KINDS: usize = UNFINISHED.len() + 5;
 
 /// Servers that one look tells of because their local ports run low; of more than these, only how many.
@@ -130,6 +131,13 @@ impl Watch {
         let mut low = Vec::new();
         for (number, worker) in gateway.workers().iter().enumerate() {
             while let Some(event) = worker.mailbox.events.pop() {
+                if let Some((none_left, text)) = snat_words::words(&event, |slot| snat_words::name(gateway, slot)) {
+                    let kind = KINDS - 1 - usize::from(none_left);
+                    if self.gate.opens(kind, now) {
+                        tracing::warn!(worker = number, "{text}");
+                    }
+                    continue;
+                }
                 match line(&event) {
                     None => low.push(event),
                     Some((kind, text)) if self.gate.opens(kind, now) => {
@@ -162,37 +170,8 @@ fn line(event: &Event) -> Option<(usize, String)> {
                 SocketAddr::new(*server, *server_port)
             ),
         ),
-        Event::LocalPortsLow { .. } => return None,
-        Event::SnatPortsExhausted {
-            rule: _,
-            destination,
-            destination_port,
-            protocol,
-        } => (
-            3,
-            format!(
-                "no local port is left to {} (IP protocol {protocol}) for SNAT: new connections are dropped; give the \
-                 rule more local_addresses",
-                SocketAddr::new(*destination, *destination_port),
-            ),
-        ),
-        Event::SnatPortsLow {
-            rule: _,
-            destination,
-            destination_port,
-            protocol,
-            pressure,
-            used,
-            capacity,
-        } => (
-            4,
-            format!(
-                "local ports of SNAT run low: {} % or more of those towards {} (IP protocol {protocol}) are in use, \
-                 {used} of {capacity}; with none left new connections are dropped: give the rule more local_addresses",
-                pressure.percent(),
-                SocketAddr::new(*destination, *destination_port),
-            ),
-        ),
+        // Those of SNAT have been put into words before.
+        Event::LocalPortsLow { .. } | Event::SnatPortsExhausted { .. } | Event::SnatPortsLow { .. } => return None,
         Event::TableFull => (
             1,
             "the connection table is full: new connections are dropped; raise node.limits.connections"

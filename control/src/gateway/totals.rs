@@ -24,6 +24,9 @@ pub struct ServerTotals {
     pub active: u64,
     /// Inactive connections now.
     pub inactive: u64,
+    /// Connections that a rule of SNAT has refused by its limit; only its view tells.
+    #[serde(skip)]
+    pub refused: u64,
 }
 
 impl ServerTotals {
@@ -47,6 +50,7 @@ impl From<&ServerStats> for ServerTotals {
             outbound_bytes: stats.outbound_bytes.get(),
             active: stats.active.get().into(),
             inactive: stats.inactive.get().into(),
+            refused: stats.refused.get(),
         }
     }
 }
@@ -60,6 +64,7 @@ impl AddAssign for ServerTotals {
         self.outbound_bytes += other.outbound_bytes;
         self.active += other.active;
         self.inactive += other.inactive;
+        self.refused += other.refused;
     }
 }
 
@@ -74,6 +79,7 @@ impl Sub for ServerTotals {
             inbound_bytes: self.inbound_bytes.saturating_sub(base.inbound_bytes),
             outbound_packets: self.outbound_packets.saturating_sub(base.outbound_packets),
             outbound_bytes: self.outbound_bytes.saturating_sub(base.outbound_bytes),
+            refused: self.refused.saturating_sub(base.refused),
             ..self
         }
     }

@@ -55,6 +55,7 @@ metrics! {
     SERVER_BYTES Counter "tidegate_server_bytes_total" ["service", "vip", "port", "protocol", "server", "server_port", "direction"] "Bytes of these packets from the IP header on, as they arrived.";
 
     SNAT_OPENED Counter "tidegate_snat_connections_opened_total" ["rule"] "Connections that the rule has opened; 0 for one with exempt.";
+    SNAT_REFUSED Counter "tidegate_snat_connections_refused_total" ["rule"] "Connections refused because their host inside has as many as connections_per_client allows.";
     SNAT_CONNECTIONS Gauge "tidegate_snat_connections" ["rule", "state"] "Connections of the rule now, by state as LVS counts them: active or inactive.";
     SNAT_PACKETS Counter "tidegate_snat_packets_total" ["rule", "direction"] "Packets translated; inbound from inside hosts, outbound from those outside.";
     SNAT_BYTES Counter "tidegate_snat_bytes_total" ["rule", "direction"] "Bytes of these packets from the IP header on, as they arrived.";
@@ -77,6 +78,7 @@ metrics! {
     WORKER_COMPLETED Counter "tidegate_worker_completed_checksums_total" ["worker"] "Packets whose checksum their sender had left to an offload that never ran, and that was computed here: a peer on the same host; switch its tx checksum offload off to save the work.";
     WORKER_TOA_ADDED Counter "tidegate_worker_toa_added_total" ["worker"] "Client segments that went to a FULLNAT server with the client's address in a TCP option (client_address: toa).";
     WORKER_TOA_NO_ROOM Counter "tidegate_worker_toa_no_room_total" ["worker"] "Client segments that were due to carry it and went without: no room among the options, or within the MTU.";
+    WORKER_SNAT_MOVED Counter "tidegate_worker_snat_moved_total" ["worker"] "SNAT connections that got another local address than the one of their host, because that had no port left towards their destination.";
     DROPS Counter "tidegate_drops_total" ["reason", "worker"] "Packets dropped, each under exactly one reason.";
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";

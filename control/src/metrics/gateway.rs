@@ -68,6 +68,7 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
     count(&WORKER_COMPLETED, |stats| stats.completed_checksums.get());
     count(&WORKER_TOA_ADDED, |stats| stats.toa_added.get());
     count(&WORKER_TOA_NO_ROOM, |stats| stats.toa_no_room.get());
+    count(&WORKER_SNAT_MOVED, |stats| stats.snat_moved.get());
     let drops = DropReason::ALL.iter().flat_map(|&reason| {
         let workers = named.iter();
         workers.map(move |(number, _, stats)| {

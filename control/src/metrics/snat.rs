@@ -11,6 +11,10 @@ pub(super) fn rules(text: &mut Text, rules: &[SnatRule]) {
         .iter()
         .map(|rule| Sample([&rule.name], rule.totals.connections as f64));
     text.family(&SNAT_OPENED, opened);
+    let refused = rules
+        .iter()
+        .map(|rule| Sample([&rule.name], rule.refused as f64));
+    text.family(&SNAT_REFUSED, refused);
     pair(text, &SNAT_CONNECTIONS, rules, |totals| {
         [("active", totals.active), ("inactive", totals.inactive)]
     });

@@ -26,6 +26,8 @@ pub struct SnatRule {
     pub local_addresses: Vec<String>,
     /// Connections that one inside address may have at once, if there is a limit.
     pub connections_per_client: Option<u32>,
+    /// How often that limit has refused a new one.
+    pub refused: u64,
     /// Traffic and connections: inbound is from inside hosts, outbound from those outside.
     #[serde(flatten)]
     pub totals: ServerTotals,
@@ -61,6 +63,7 @@ fn view(state: &State, name: &str, rule: &service::SnatRule, totals: ServerTotal
         exempt: rule.exempt,
         local_addresses: groups.map(|group| group.name.clone()).collect(),
         connections_per_client: Some(rule.client_limit).filter(|limit| *limit > 0),
+        refused: totals.refused,
         totals,
     }
 }

@@ -107,6 +107,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Err(DropReason::NoConnection.into());
         }
         if !self.has_room(slot, ends.source) {
+            self.stats.servers[slot as usize].refused.add(1);
             return Err(DropReason::SnatLimit.into());
         }
         let neighbour = self.outside_neighbour(ends.destination)?;

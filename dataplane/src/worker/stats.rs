@@ -73,6 +73,8 @@ pub struct ServerStats {
     pub outbound_bytes: Counter,
     /// Connections ever opened.
     pub connections: Counter,
+    /// Connections that an SNAT rule has refused, since their host has as many as it may.
+    pub refused: Counter,
     /// Connections that count as active now.
     pub active: Gauge,
     /// Connections that count as inactive now.

@@ -20,4 +20,5 @@ mod quiet;
 mod refusals;
 mod reload;
 mod server_setup;
+mod snat;
 mod tap;
