@@ -137,7 +137,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// told. Without any service it is nobody's, and the connection waits for its service or its end. A server that
     /// takes no more requests may still answer.
     #[inline]
-    fn goes_on(&self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
+    pub(super) fn goes_on(&self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
         if opens(headers) && self.starts_anew(hit) {
             return Ok(false);
         }

@@ -14,6 +14,7 @@ mod client_address;
 mod clients;
 mod connection;
 mod discovery;
+mod echo;
 mod ends;
 mod forwarding;
 mod fragments;

@@ -1,7 +1,10 @@
 //! SNAT: hosts inside reach servers outside from local addresses, and nobody outside gets in.
 
 mod connections;
+mod echo;
 mod hosts;
+mod life;
+mod workers;
 
 use super::carried::*;
 use super::exchange::*;

@@ -13,13 +13,13 @@ use crate::worker::shard::{ShardKey, ShardMap};
 use crate::worker::{Arrival, BURST, Io, Mailbox, MemoryIo, PacketBurst, Worker, WorkerStats};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 const WORKERS: u8 = 3;
 
 /// Ports in memory, and rings to the other workers that hold so many packets.
-struct Fabric {
+pub(super) struct Fabric {
     ports: MemoryIo,
     handed: Vec<(u8, Arrival, TestPacket)>,
     room: usize,
@@ -60,14 +60,14 @@ impl Io for Fabric {
 }
 
 /// Who handed a packet over, and to whom.
-type HandOver = (u8, u8);
+pub(super) type HandOver = (u8, u8);
 /// Who sent a frame, by which port.
-type SentBy = (u8, PortId, Vec<u8>);
+pub(super) type SentBy = (u8, PortId, Vec<u8>);
 
 /// The workers of one gateway, their packets carried from ring to ring by hand.
-struct Team {
+pub(super) struct Team {
     workers: Vec<Worker<Fabric, TagIndex>>,
-    stats: Vec<Arc<WorkerStats>>,
+    pub(super) stats: Vec<Arc<WorkerStats>>,
     key: ShardKey,
     shards: ShardMap,
 }
@@ -81,8 +81,14 @@ impl Team {
             vec![server(3, Mode::Fullnat), server(4, Mode::Dr)],
         );
         plan.workers = WORKERS;
+        Team::of(plan, room)
+    }
+
+    /// As many workers as the plan says.
+    pub(super) fn of(mut plan: Plan, room: usize) -> Team {
         let snapshot = plan.snapshot();
-        let stats: Vec<_> = (0..WORKERS).map(|_| Arc::new(WorkerStats::new(2, 64))).collect();
+        let count = plan.workers;
+        let stats: Vec<_> = (0..count).map(|_| Arc::new(WorkerStats::new(2, 64))).collect();
         let worker = |(number, stats): (u8, &Arc<WorkerStats>)| {
             let io = Fabric {
                 ports: MemoryIo::new(2),
@@ -104,15 +110,20 @@ impl Team {
             .unwrap()
         };
         Team {
-            workers: (0..WORKERS).zip(&stats).map(worker).collect(),
+            workers: (0..count).zip(&stats).map(worker).collect(),
             stats,
             key: ShardKey::from_seed(plan.sizes.seed),
-            shards: ShardMap::even(WORKERS),
+            shards: ShardMap::even(count),
         }
     }
 
     fn owner(&self, of: SocketAddrV4) -> u8 {
-        self.shards.owner(self.key.shard(*of.ip(), of.port()))
+        self.owner_of(of.into())
+    }
+
+    /// The owner of an endpoint of either family.
+    pub(super) fn owner_of(&self, of: SocketAddr) -> u8 {
+        self.shards.owner(self.key.shard_of(of.ip(), of.port()))
     }
 
     /// Lets a packet arrive at that worker's queue; all turn until it is through. Who handed it to whom, and what
@@ -128,11 +139,12 @@ impl Team {
     }
 
     /// As [`Team::deliver`]; frames as they are.
-    fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
+    pub(super) fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
         self.workers[usize::from(at)].io_mut().ports.arrive(port, frame);
         let (mut handed, mut sent) = (Vec::new(), Vec::new());
+        // Handed over twice at the most, against the order of workers.
         for _ in 0..3 {
-            for number in 0..WORKERS {
+            for number in 0..self.workers.len() as u8 {
                 let worker = &mut self.workers[usize::from(number)];
                 worker.turn(Tick(0));
                 let frames = worker.io_mut().ports.take_sent();

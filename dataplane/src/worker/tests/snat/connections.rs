@@ -37,7 +37,7 @@ fn a_tcp_connection_goes_out_and_its_answers_come_back() {
         );
         assert_eq!(
             (shown[0].mode_name(), shown[0].state, shown[0].remaining),
-            ("snat", "ESTABLISHED", 899)
+            ("snat", "ESTABLISHED", 900)
         );
         let stats = gateway.server(slot(family));
         assert_eq!(
@@ -67,7 +67,7 @@ fn a_datagram_goes_out_and_its_answer_comes_back() {
         assert_eq!(gateway.goes_out(&query).from, seen.from, "one mapping");
         let answer = Wire::udp(server, seen.from, b"answer");
         assert_eq!(gateway.comes_in(2, &answer), answer.between(server, host).later());
-        assert_eq!(gateway.state(), ("UDP", 299));
+        assert_eq!(gateway.state(), ("UDP", 300));
         gateway.pass_raw(seconds(301));
         assert_eq!(gateway.ports_in_use(), 0);
         // The mapping is gone, and nobody comes in by it.
@@ -176,5 +176,26 @@ fn a_host_inside_reaches_another_by_a_rule() {
             (back.to_mac, back.wire().from, back.wire().to),
             (server_mac(1), other, host)
         );
+    }
+}
+
+/// An association: its INIT opens it, with the addresses that it lists taken out; a packet of none ends here.
+#[test]
+fn an_association_goes_out_and_its_answers_come_back() {
+    for family in Family::BOTH {
+        let mut gateway = Gateway::new(Plan::behind_snat(10_000, 10_999));
+        let (host, server) = (inside(family, 1, 2905), outside(family, 9, 2905));
+        let data = [0, 3, 0, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        let stray = Wire::sctp(host, server, 7, &data);
+        let (dropped, out) = gateway.dropped_by(|gateway| gateway.exchange(LAN, &stray));
+        assert_eq!((dropped, out), (Some((DropReason::NotInit, 1)), vec![]));
+        let chunk = |kind: u8| [kind, 0, 0, 20, 0, 0, 0, 1, 0, 1, 0, 0, 0, 5, 0, 5, 0, 0, 0, 1];
+        let init = Wire::sctp(host, server, 0, &chunk(1));
+        let seen = gateway.goes_out(&init);
+        assert_eq!(seen, init.between(seen.from, server).later());
+        let answer = Wire::sctp(server, seen.from, 1, &chunk(2));
+        assert_eq!(gateway.comes_in(1, &answer), answer.between(server, host).later());
+        let shown = gateway.connections();
+        assert_eq!((shown[0].protocol_name(), shown[0].mode_name()), ("SCTP", "snat"));
     }
 }
