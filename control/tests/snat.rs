@@ -5,7 +5,7 @@
 use dataplane::flow::{TcpState, Timeouts};
 use dataplane::neighbour::AddressClass;
 use dataplane::packet::MacAddr;
-use dataplane::service::{PortSettings, SnatQuery, SnatRule, Snapshot};
+use dataplane::service::{PortSettings, Snapshot, SnatQuery, SnatRule};
 use dataplane::time::seconds;
 use std::sync::Arc;
 use tidegate::config::{self, Config, SnatProtocol};
@@ -74,7 +74,11 @@ fn a_rule_means_what_it_says() {
     assert_eq!(sources, ["10.0.0.0/16", "10.9.0.7/32"]);
     let of_ping = [SnatProtocol::Tcp, SnatProtocol::Udp, SnatProtocol::Icmp];
     assert_eq!(
-        (&office.protocols[..], office.client_limit, &office.local_addresses[..]),
+        (
+            &office.protocols[..],
+            office.client_limit,
+            &office.local_addresses[..]
+        ),
         (&of_ping[..], 1000, &[1, 0][..])
     );
     // What the rule's own timeouts leave out is as in the file, and there as ever.
@@ -95,7 +99,12 @@ fn rules_of_the_model_are_those_of_the_file_in_their_family() {
     assert_eq!(snapshot.snat.rules().len(), 3);
     let groups = |name| -> Vec<usize> {
         let pools = rule(&model, name).local_pools;
-        let place = |pool| model.local_groups().iter().position(|group| Arc::ptr_eq(&group.pool, pool));
+        let place = |pool| {
+            model
+                .local_groups()
+                .iter()
+                .position(|group| Arc::ptr_eq(&group.pool, pool))
+        };
         pools.iter().filter_map(place).collect()
     };
     // In the order of the rule, and without those that have no address of its family.
@@ -142,7 +151,11 @@ fn a_reload_goes_by_the_names_of_rules() {
     let edited = edited.replace("name: six", "name: echo6");
     let made = model.apply_file(&parse(&edited)).unwrap();
     assert_eq!(made, changes(1, 1, 1));
-    assert!(made.to_string().ends_with("; SNAT rules: 1 added, 1 changed, 1 removed"), "{made}");
+    assert!(
+        made.to_string()
+            .ends_with("; SNAT rules: 1 added, 1 changed, 1 removed"),
+        "{made}"
+    );
     assert_eq!(rule(&model, "office").slot, slots[1]);
     assert_eq!(rule(&model, "office").client_limit, 5);
     let snapshot = model.snapshot();
@@ -154,7 +167,10 @@ fn a_reload_goes_by_the_names_of_rules() {
     let (first, rest) = tail.split_once('\n').unwrap();
     let turned = format!("{head}{rest}  - {{ name: inside{first}\n");
     assert_eq!(model.apply_file(&parse(&turned)).unwrap(), changes(0, 3, 0));
-    assert_eq!(["inside", "office", "six"].map(|name| rule(&model, name).slot), slots);
+    assert_eq!(
+        ["inside", "office", "six"].map(|name| rule(&model, name).slot),
+        slots
+    );
 }
 
 /// A rule that comes back while connections of it are there is the same one; else its slot is another's.
@@ -181,8 +197,10 @@ fn rules_beyond_the_limit_of_servers_are_refused() {
     let full = BASE.replace("servers: 4", "servers: 2");
     let error = config::parse("t", &full).unwrap_err().to_string();
     assert!(
-        error.contains("node.limits.servers: 3 servers, counting each once for each listener of its services, and \
-                        rules of `snat`, and there is room for 2; write `servers: 3` or more"),
+        error.contains(
+            "node.limits.servers: 3 servers, counting each once for each listener of its services, and \
+                        rules of `snat`, and there is room for 2; write `servers: 3` or more"
+        ),
         "{error}"
     );
     let mut config = parse(BASE);
@@ -210,11 +228,24 @@ fn local_addresses_of_rules_drain() {
 fn too_many_rules_are_refused() {
     let (head, _) = BASE.split_once("  - { name: inside").unwrap();
     let rules = |count: usize| -> String {
-        let rule = |n| format!("  - {{ name: r{n}, source: 10.0.{}.{}, exempt: true }}\n", n / 250, n % 250);
+        let rule = |n| {
+            format!(
+                "  - {{ name: r{n}, source: 10.0.{}.{}, exempt: true }}\n",
+                n / 250,
+                n % 250
+            )
+        };
         (0..count).map(rule).collect()
     };
     let wide = head.replace("servers: 4", "servers: 2000") + &rules(1000);
     assert_eq!(parse(&wide).snat.len(), 1000);
-    let error = config::parse("t", &(wide + "  - { name: more, source: 10.9.9.9, exempt: true }\n")).unwrap_err();
-    assert!(error.to_string().contains("1001 rules; write at most 1000"), "{error}");
+    let error = config::parse(
+        "t",
+        &(wide + "  - { name: more, source: 10.9.9.9, exempt: true }\n"),
+    )
+    .unwrap_err();
+    assert!(
+        error.to_string().contains("1001 rules; write at most 1000"),
+        "{error}"
+    );
 }

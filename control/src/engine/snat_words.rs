@@ -90,7 +90,10 @@ mod tests {
             capacity: 100,
         };
         let (none_left, text) = words(&event, rule).unwrap();
-        assert!(!none_left && text.contains("`r8` towards 192.0.2.1 (echo)"), "{text}");
+        assert!(
+            !none_left && text.contains("`r8` towards 192.0.2.1 (echo)"),
+            "{text}"
+        );
         assert!(text.contains("80 %") && text.contains("80 of 100"), "{text}");
         assert_eq!(words(&Event::TableFull, rule), None);
     }

@@ -131,7 +131,9 @@ impl Watch {
         let mut low = Vec::new();
         for (number, worker) in gateway.workers().iter().enumerate() {
             while let Some(event) = worker.mailbox.events.pop() {
-                if let Some((none_left, text)) = snat_words::words(&event, |slot| snat_words::name(gateway, slot)) {
+                if let Some((none_left, text)) =
+                    snat_words::words(&event, |slot| snat_words::name(gateway, slot))
+                {
                     let kind = KINDS - 1 - usize::from(none_left);
                     if self.gate.opens(kind, now) {
                         tracing::warn!(worker = number, "{text}");

@@ -15,7 +15,10 @@ pub(super) fn ports(text: &mut Text, pools: &[LocalPool]) {
         pools.iter().map(|pool| Sample([&pool.name], pool.used as f64)),
     );
     let free = pools.iter().filter_map(|pool| Some((pool, pool.free?)));
-    text.family(&LOCAL_FREE, free.map(|(pool, free)| Sample([&pool.name], free as f64)));
+    text.family(
+        &LOCAL_FREE,
+        free.map(|(pool, free)| Sample([&pool.name], free as f64)),
+    );
     let addresses = pools
         .iter()
         .flat_map(|pool| pool.addresses.iter().map(move |address| (pool, address)));

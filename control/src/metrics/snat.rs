@@ -11,18 +11,22 @@ pub(super) fn rules(text: &mut Text, rules: &[SnatRule]) {
         .iter()
         .map(|rule| Sample([&rule.name], rule.totals.connections as f64));
     text.family(&SNAT_OPENED, opened);
-    let refused = rules
-        .iter()
-        .map(|rule| Sample([&rule.name], rule.refused as f64));
+    let refused = rules.iter().map(|rule| Sample([&rule.name], rule.refused as f64));
     text.family(&SNAT_REFUSED, refused);
     pair(text, &SNAT_CONNECTIONS, rules, |totals| {
         [("active", totals.active), ("inactive", totals.inactive)]
     });
     pair(text, &SNAT_PACKETS, rules, |totals| {
-        [("inbound", totals.inbound_packets), ("outbound", totals.outbound_packets)]
+        [
+            ("inbound", totals.inbound_packets),
+            ("outbound", totals.outbound_packets),
+        ]
     });
     pair(text, &SNAT_BYTES, rules, |totals| {
-        [("inbound", totals.inbound_bytes), ("outbound", totals.outbound_bytes)]
+        [
+            ("inbound", totals.inbound_bytes),
+            ("outbound", totals.outbound_bytes),
+        ]
     });
 }
 

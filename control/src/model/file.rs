@@ -59,7 +59,10 @@ impl fmt::Display for Changes {
         )?;
         let (added, changed, removed) = (self.snat_added, self.snat_changed, self.snat_removed);
         if added + changed + removed > 0 {
-            write!(f, "; SNAT rules: {added} added, {changed} changed, {removed} removed")?;
+            write!(
+                f,
+                "; SNAT rules: {added} added, {changed} changed, {removed} removed"
+            )?;
         }
         if self.network_changed {
             f.write_str("; network or settings changed")?;

@@ -38,7 +38,9 @@ pub enum ModelError {
     #[error("more services than limits.services allows; raise it in the configuration and restart")]
     Services,
     /// All server slots are taken.
-    #[error("more servers and SNAT rules than limits.servers allows; raise it in the configuration and restart")]
+    #[error(
+        "more servers and SNAT rules than limits.servers allows; raise it in the configuration and restart"
+    )]
     Servers,
     /// Addresses that cannot be together.
     #[error("{0}")]
@@ -143,10 +145,12 @@ impl Model {
 
     /// Deleted servers that still hold their slots, with these.
     pub fn departing_servers(&self) -> impl Iterator<Item = (&ServerKey, u32)> {
-        self.server_slots.retired().filter_map(|(owner, slot)| match owner {
-            SlotOwner::Server(server) => Some((server, slot)),
-            SlotOwner::Snat(_) => None,
-        })
+        self.server_slots
+            .retired()
+            .filter_map(|(owner, slot)| match owner {
+                SlotOwner::Server(server) => Some((server, slot)),
+                SlotOwner::Snat(_) => None,
+            })
     }
 
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.

@@ -26,7 +26,7 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Shows something of the gateway; it must succeed in silence.
-fn show(fake: &Fake, arguments: &[&str]) -> String {
+pub(crate) fn show(fake: &Fake, arguments: &[&str]) -> String {
     let socket = fake.socket();
     let output = tidegate(&[&["show", "--socket", socket.to_str().unwrap()], arguments].concat());
     assert_eq!(

@@ -408,7 +408,10 @@ fn a_local_address_drains_until_its_last_connection_has_ended() {
     (5..=20).for_each(|client| fake.open(client));
     let pools: Vec<LocalPool> = fake.get("/v1/local-addresses?servers=true");
     let drained = local(&pools, "10.0.0.200");
-    assert_eq!((drained.draining, drained.used, drained.free), (true, both[0], Some(0)));
+    assert_eq!(
+        (drained.draining, drained.used, drained.free),
+        (true, both[0], Some(0))
+    );
     assert!(drained.servers.iter().all(|server| server.free == 0));
     let rest = local(&pools, "10.0.0.201");
     assert_eq!((rest.draining, rest.used), (false, 20 - both[0]));
@@ -454,7 +457,10 @@ fn a_group_that_is_gone_is_shown_while_it_drains() {
         .map(|pool| (&*pool.name, &*pool.port, pool.addresses.len()))
         .collect();
     assert_eq!(names, [("new", "lan", 1), ("dip", "lan", 2)]);
-    assert_eq!((pools[1].used, pools[1].capacity, pools[1].servers), (1, Some(0), 0));
+    assert_eq!(
+        (pools[1].used, pools[1].capacity, pools[1].servers),
+        (1, Some(0), 0)
+    );
     // The one that nobody used goes at once.
     assert_eq!(fake.gateway.release_drained().len(), 1);
 }

@@ -44,8 +44,16 @@ fn prefixes(wide: &[Prefix], narrow: &[Prefix]) -> bool {
 }
 
 fn destinations(earlier: &SnatRule, later: &SnatRule) -> bool {
-    let all = [if later.is_ipv6() { Prefix::DEFAULT6 } else { Prefix::DEFAULT }];
-    let narrow = if later.destinations.is_empty() { &all } else { &later.destinations[..] };
+    let all = [if later.is_ipv6() {
+        Prefix::DEFAULT6
+    } else {
+        Prefix::DEFAULT
+    }];
+    let narrow = if later.destinations.is_empty() {
+        &all
+    } else {
+        &later.destinations[..]
+    };
     earlier.destinations.is_empty() || prefixes(&earlier.destinations, narrow)
 }
 

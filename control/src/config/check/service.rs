@@ -262,7 +262,8 @@ impl Checker<'_> {
         // A rule of SNAT is counted, and named by connections, as a server is.
         let rules = self.raw.snat.len();
         let with_rules = if rules == 0 { "" } else { ", and rules of `snat`" };
-        let what_servers = format!("servers, counting each once for each listener of its services{with_rules}");
+        let what_servers =
+            format!("servers, counting each once for each listener of its services{with_rules}");
         for (key, what, used, limit) in [
             (
                 "services",
@@ -270,12 +271,7 @@ impl Checker<'_> {
                 listeners,
                 limits.services,
             ),
-            (
-                "servers",
-                &*what_servers,
-                servers + rules,
-                limits.servers,
-            ),
+            ("servers", &*what_servers, servers + rules, limits.servers),
         ] {
             if used as u64 > u64::from(limit) {
                 let problem = format!("{used} {what}, and there is room for {limit}");

@@ -114,7 +114,10 @@ impl Checker<'_> {
     fn one_family(&self, raw: &RawSnat, path: &str, report: &mut Report) -> Option<bool> {
         let (_, first) = raw.sources.iter().next()?;
         let ipv6 = first.value.address().is_ipv6();
-        let sources = raw.sources.iter().map(|(item, at)| (at, raw.sources.path("source", item)));
+        let sources = raw
+            .sources
+            .iter()
+            .map(|(item, at)| (at, raw.sources.path("source", item)));
         let destinations = raw.destinations.iter();
         let destinations = destinations.map(|(item, at)| (at, raw.destinations.path("destination", item)));
         let mut others = sources
@@ -142,7 +145,8 @@ impl Checker<'_> {
             if !raw.exempt {
                 let remedy = match self.group_names.first() {
                     Some(name) => format!("write `local_addresses: {name}`, say, or `exempt: true`"),
-                    None => "define a group under `local_addresses` of the file, and write its name here".to_owned(),
+                    None => "define a group under `local_addresses` of the file, and write its name here"
+                        .to_owned(),
                 };
                 let problem = "no `local_addresses`: there is nothing to translate sources to";
                 report.error(raw.place, path, Fault::new(problem, remedy));
@@ -227,20 +231,30 @@ impl Checker<'_> {
                 let port = self.links.connected(address).map(|(_, port)| port).filter(on)?;
                 Some((address, what, self.name_of(port)?))
             });
-            let Some((address, what, port)) = found else { continue };
+            let Some((address, what, port)) = found else {
+                continue;
+            };
             let problem = format!(
                 "{} holds {address}, {what} on port `{port}`, which packets leave by: what comes from there would be \
                  translated too",
                 source.value
             );
             let fault = Fault::new(problem, "write the prefixes of the hosts inside");
-            report.warn(source.place, raw.sources.path(&format!("{path}.source"), item), fault);
+            report.warn(
+                source.place,
+                raw.sources.path(&format!("{path}.source"), item),
+                fault,
+            );
         }
     }
 
     /// The destinations of the rule, each with the port that packets to it leave by.
     fn ways_out<'a>(&'a self, rule: &'a SnatRule) -> impl Iterator<Item = (Prefix, usize)> + 'a {
-        let all = [if rule.is_ipv6() { Prefix::DEFAULT6 } else { Prefix::DEFAULT }];
+        let all = [if rule.is_ipv6() {
+            Prefix::DEFAULT6
+        } else {
+            Prefix::DEFAULT
+        }];
         let everywhere = all.into_iter().filter(|_| rule.destinations.is_empty());
         let destinations = rule.destinations.iter().copied().chain(everywhere);
         destinations.filter_map(|to| match self.links.reach_all(to) {
@@ -278,7 +292,11 @@ fn protocols(raw: &RawSnat, path: &str, report: &mut Report) {
             "not used: a rule with `ports` is not for echo",
             "remove it, or write another rule for `icmp`",
         );
-        report.warn(icmp.place, raw.protocols.path(&format!("{path}.protocol"), item), fault);
+        report.warn(
+            icmp.place,
+            raw.protocols.path(&format!("{path}.protocol"), item),
+            fault,
+        );
     }
 }
 

@@ -37,7 +37,11 @@ pub(crate) struct RawSnat {
 pub(crate) fn rule(field: Field<'_>, usual: Timeouts, report: &mut Report) -> RawSnat {
     let fields = Fields::open(field, &schema::SNAT, report);
     let name = own_name(&fields, "`name: office`, say", report);
-    fields.required("source", "`source: 10.1.0.0/16`, say: where the inside hosts are", report);
+    fields.required(
+        "source",
+        "`source: 10.1.0.0/16`, say: where the inside hosts are",
+        report,
+    );
     let own = fields.get("timeouts").map(|field| At {
         value: timeouts(Some(field), usual, report),
         place: field.place(),
@@ -84,13 +88,21 @@ fn prefixes(
     at_least: &str,
     report: &mut Report,
 ) -> OneOrMore<At<Prefix>> {
-    list(fields, key, "a prefix such as 10.1.0.0/16", at_least, report, |text| {
-        // One host may be written without its length.
-        match text.parse() {
-            Ok(host) => address::address(text).map(|_| Prefix::around(host, if host.is_ipv6() { 128 } else { 32 })),
-            Err(_) => address::routed_prefix(text),
-        }
-    })
+    list(
+        fields,
+        key,
+        "a prefix such as 10.1.0.0/16",
+        at_least,
+        report,
+        |text| {
+            // One host may be written without its length.
+            match text.parse() {
+                Ok(host) => address::address(text)
+                    .map(|_| Prefix::around(host, if host.is_ipv6() { 128 } else { 32 })),
+                Err(_) => address::routed_prefix(text),
+            }
+        },
+    )
 }
 
 /// What `parse` makes of the values of a list, which must not be empty when it is there.
@@ -115,7 +127,10 @@ fn list<T>(
 fn protocol(text: &str) -> Result<SnatProtocol, Fault> {
     if matches!(text, "icmpv6" | "icmp6") {
         let problem = format!("`{text}` is not known here");
-        return Err(Fault::new(problem, "write `icmp`: in a rule for IPv6 it is that of ICMPv6"));
+        return Err(Fault::new(
+            problem,
+            "write `icmp`: in a rule for IPv6 it is that of ICMPv6",
+        ));
     }
     value::choice(text, &SnatProtocol::ALL.map(|known| (known.name(), known)))
 }

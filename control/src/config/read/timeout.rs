@@ -82,7 +82,9 @@ fn states(
 }
 
 fn ticks(fields: &Fields<'_>, key: &'static str, usual: u32, report: &mut Report) -> u32 {
-    let Some(field) = fields.get(key) else { return usual };
+    let Some(field) = fields.get(key) else {
+        return usual;
+    };
     let expected = "a time such as 900, 90s, 15m, 2h or 1d";
     let written = field.value(expected, report, |text| value::duration(text, SECONDS));
     written.map_or(usual, |at| seconds(u32::try_from(at.value).unwrap_or(u32::MAX)))

@@ -42,11 +42,18 @@ fn a_host_inside_has_no_more_connections_than_its_rule_allows() {
     gateway.write(&yaml().replace("connections_per_client: 5", "connections_per_client: 6"));
     let output = gateway.reload();
     let summary = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(summary.contains("SNAT rules: 0 added, 1 changed, 0 removed"), "{summary}");
+    assert!(
+        summary.contains("SNAT rules: 0 added, 1 changed, 0 removed"),
+        "{summary}"
+    );
     sixth.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(answered(&sixth), 5);
     let row = gateway.named("snat", "few");
-    assert_eq!((number(&row, "connections"), number(&row, "refused")), (6, 1), "{row}");
+    assert_eq!(
+        (number(&row, "connections"), number(&row, "refused")),
+        (6, 1),
+        "{row}"
+    );
     gateway.finish();
 }
 
@@ -58,7 +65,9 @@ fn a_download_goes_on_when_its_address_is_removed() {
     let server = Nginx::start(&lab, 1);
     let from = inside(false, INSIDE - 2);
     assert_eq!(curl(&lab, &from, OUTSIDE[0]), "server 1\n");
-    let seen = until("the server's log", PATIENCE, || server.requests().first().cloned());
+    let seen = until("the server's log", PATIENCE, || {
+        server.requests().first().cloned()
+    });
     let (body, own) = (lab.file("body"), seen.client);
     let line = format!(
         "curl -sS --max-time 120 --interface {from} -o {} http://{}/large",
@@ -73,11 +82,19 @@ fn a_download_goes_on_when_its_address_is_removed() {
     assert!(gateway.reload().status.success());
     let pool = gateway.named("local-addresses", "egress");
     let is_draining = |row: &serde_json::Value| row["address"] == own.as_str() && row["draining"] == true;
-    assert!(pool["addresses"].as_array().unwrap().iter().any(is_draining), "{pool}");
+    assert!(
+        pool["addresses"].as_array().unwrap().iter().any(is_draining),
+        "{pool}"
+    );
     let before = server.requests().len();
     assert_eq!(curl(&lab, &from, OUTSIDE[0]), "server 1\n");
-    let seen = until("the server's log", PATIENCE, || server.requests().get(before).cloned());
-    assert!(seen.client.starts_with("203.0.113.20") && seen.client != own, "{seen:?}");
+    let seen = until("the server's log", PATIENCE, || {
+        server.requests().get(before).cloned()
+    });
+    assert!(
+        seen.client.starts_with("203.0.113.20") && seen.client != own,
+        "{seen:?}"
+    );
     let ended = download.end("the download", PATIENCE * 4);
     assert!(ended.success(), "{}", download.output());
     assert_eq!(fs::read(&body).unwrap().len(), LARGE);

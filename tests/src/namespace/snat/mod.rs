@@ -88,7 +88,9 @@ fn ready(lab: &Lab) {
     for host in [lab.client(), lab.host("switch"), lab.server(1), lab.server(2)] {
         host.enable_ipv6();
         // Each of three traceroutes makes some errors at once.
-        host.run("sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv4.icmp_msgs_per_sec=10000 net.ipv6.icmp.ratelimit=0");
+        host.run(
+            "sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv4.icmp_msgs_per_sec=10000 net.ipv6.icmp.ratelimit=0",
+        );
     }
     let router = lab.host("switch");
     router.run("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
@@ -129,8 +131,9 @@ fn dnsmasq(lab: &Lab) -> Process {
 /// A page for a host inside.
 fn curl(lab: &Lab, from: &str, to: &str) -> String {
     let url = authority(to);
-    lab.client()
-        .run(&format!("curl -gsS --fail --max-time 30 --interface {from} http://{url}/"))
+    lab.client().run(&format!(
+        "curl -gsS --fail --max-time 30 --interface {from} http://{url}/"
+    ))
 }
 
 fn no_checksum_errors(lab: &Lab) {
@@ -154,8 +157,13 @@ fn hosts_inside_fetch_pages_each_from_its_own_address() {
                 let from = inside(ipv6, host);
                 let before = server.requests().len();
                 assert_eq!(curl(&lab, &from, OUTSIDE[family]), "server 1\n");
-                let seen = until("the server's log", PATIENCE, || server.requests().get(before).cloned());
-                assert!(seen.client.starts_with(LOCAL[family]), "{round}: {from} as {seen:?}");
+                let seen = until("the server's log", PATIENCE, || {
+                    server.requests().get(before).cloned()
+                });
+                assert!(
+                    seen.client.starts_with(LOCAL[family]),
+                    "{round}: {from} as {seen:?}"
+                );
                 addresses.entry(seen.client).or_default().insert(from);
             }
         }
@@ -166,10 +174,16 @@ fn hosts_inside_fetch_pages_each_from_its_own_address() {
     for (rule, other) in [("office", "few"), ("office6", "inside")] {
         let row = gateway.named("snat", rule);
         assert_eq!(number(&row, "connections"), 3 * INSIDE as u64, "{row}");
-        assert!(number(&row, "outbound_bytes") > number(&row, "outbound_packets") * 20, "{row}");
+        assert!(
+            number(&row, "outbound_bytes") > number(&row, "outbound_packets") * 20,
+            "{row}"
+        );
         assert_eq!(number(&gateway.named("snat", other), "connections"), 0);
     }
-    let metric = format!("tidegate_snat_connections_opened_total{{rule=\"office\"}} {}\n", 3 * INSIDE);
+    let metric = format!(
+        "tidegate_snat_connections_opened_total{{rule=\"office\"}} {}\n",
+        3 * INSIDE
+    );
     assert!(gateway.metrics().contains(&metric), "no {metric}");
     no_checksum_errors(&lab);
     gateway.finish();
@@ -184,7 +198,9 @@ fn hosts_inside_ask_for_names_and_ping() {
     for (family, ipv6) in [false, true].into_iter().enumerate() {
         for host in 0..4 {
             let (from, to) = (inside(ipv6, host), OUTSIDE[family]);
-            let answer = client.run(&format!("dig -b {from} @{to} +short +tries=1 +timeout=20 a.example.test"));
+            let answer = client.run(&format!(
+                "dig -b {from} @{to} +short +tries=1 +timeout=20 a.example.test"
+            ));
             assert_eq!(answer, "192.0.2.99\n");
             // The second is put together from fragments, and leaves in fragments.
             for size in [56, 4000] {
@@ -211,7 +227,9 @@ fn what_is_inside_is_reached_by_its_vip_and_as_itself() {
     for to in [VIP, "10.2.0.12"] {
         let (from, before) = (inside(false, 1), server.requests().len());
         assert_eq!(curl(&lab, &from, to), "server 2\n");
-        let seen = until("the server's log", PATIENCE, || server.requests().get(before).cloned());
+        let seen = until("the server's log", PATIENCE, || {
+            server.requests().get(before).cloned()
+        });
         assert_eq!(seen.client, from, "by {to}");
     }
     assert_eq!(number(&gateway.named("services", "dmz"), "connections"), 1);
@@ -224,7 +242,9 @@ fn what_is_inside_is_reached_by_its_vip_and_as_itself() {
         .server(2)
         .run(&format!("curl -sS --fail --max-time 30 http://{}/", OUTSIDE[0]));
     assert_eq!(page, "server 1\n");
-    let seen = until("the server's log", PATIENCE, || outside.requests().first().cloned());
+    let seen = until("the server's log", PATIENCE, || {
+        outside.requests().first().cloned()
+    });
     assert!(seen.client.starts_with(LOCAL[0]), "{seen:?}");
     gateway.finish();
 }
