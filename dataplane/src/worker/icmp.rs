@@ -6,7 +6,7 @@ use super::forwarding::Way;
 use super::schedule::{self, Refusal};
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, Ends, FlowIndex, Hit, Mode};
+use crate::flow::{Direction, Ends, Flags, FlowIndex, Hit, Mode};
 use crate::forward::icmp::{self as errors, Inner, Outer, Quote};
 use crate::forward::nat;
 use crate::neighbour::AddressClass;
@@ -222,6 +222,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = *self.table.get(hit.id);
         if !self.snapshot.server_present(record.server) {
             return Err(DropReason::ServerGone.into());
+        }
+        if record.flags.has(Flags::MIXED) {
+            return Ok(self.cross_error(packet, headers, quote, hit, port)?);
         }
         let neighbour = self.neighbour_of(hit)?;
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);

@@ -14,6 +14,7 @@ mod client_address;
 mod connection;
 mod discovery;
 mod ends;
+mod families;
 mod forwarding;
 mod fragments;
 mod housekeeping;
