@@ -58,9 +58,9 @@ fn errors_cross_to_whom_they_are_meant_for() {
                 (vip.ip(), client.ip(), 63)
             );
             assert_eq!(quoted(seen.data()), (client, vip));
-            // What is quoted is the client's packet to the last bit, as it would be hops later.
+            // What is quoted is the client's packet to the last bit, hops included.
             let quote = Wire::read(seen.data());
-            assert_eq!(quote, across(&about, client, vip, &quote).hops(63));
+            assert_eq!(quote, across(&about, client, vip, &quote).hops(64));
             assert!(
                 translates(pair, other(family)) == Some(seen.message()),
                 "{pair:?}: {seen:?}"

@@ -76,6 +76,7 @@ fn a_recycled_port_is_a_new_connection_to_the_server() {
 /// A gateway that tells servers of clients, and a connection whose client has not acknowledged the SYN-ACK yet.
 fn told(family: Family, mtu: u16) -> (Gateway, [SocketAddr; 4], Wire) {
     let mut plan = plan(1);
+    plan.set_mtu(WAN, 9000);
     plan.set_mtu(LAN, mtu);
     for slot in 0..plan.services.len() {
         plan.edit(slot, |service| service.client_address = ClientAddress::Toa);
