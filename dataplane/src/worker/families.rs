@@ -8,7 +8,7 @@ use super::rewriting::check_sctp;
 use super::schedule::Refusal;
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, Flags, FlowIndex, Hit, Record};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Record, RecordId};
 use crate::forward::icmp::{Inner, Quote};
 use crate::forward::nat64::{self, Fit, Mtus, Target};
 use crate::forward::{fullnat, toa};
@@ -157,7 +157,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu
     }
 
-    fn known_neighbour(&self, id: crate::flow::RecordId, direction: Direction) -> NeighbourId {
+    fn known_neighbour(&self, id: RecordId, direction: Direction) -> NeighbourId {
         let record = self.table.get(id);
         NeighbourId(match direction {
             Direction::Inbound => record.neighbour_in,

@@ -59,8 +59,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Fullnat => taken.map(|taken| taken.local),
             Mode::Dr | Mode::Tun => None,
         };
-        let answered = answered.map(|answered| (server.address, answered));
-        let addresses = Addresses6::of((ends.source, ends.destination), answered);
+        let addresses = addresses_between(ends, server.address, answered);
         self.open(record, addresses).map_err(|InsertError::TableFull| {
             if let Some(Taken { local, port, .. }) = taken {
                 self.locals.release(&end.pair(local), port, RecordId::NONE);
@@ -208,6 +207,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         Err(failure)
     }
+}
+
+/// The addresses of a connection that has an IPv6 key, which stand beside its record. `answered` is whom the server
+/// answers, if the answers pass the gateway.
+fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> Option<Addresses6> {
+    let outbound = answered.map(|answered| (server, answered));
+    Addresses6::of((ends.source, ends.destination), outbound)
 }
 
 /// Of what two groups of local addresses said, what helps more: a connection to recycle, then the lack of memory.
