@@ -1,7 +1,7 @@
 //! Client addresses for servers of FULLNAT: the work of [`toa`] on the packets of connections that have it. Off the
 //! straight way: it is asked for during handshakes only.
 
-use super::{Io, Worker};
+use super::{Io, Worker, families};
 use crate::flow::{Direction, Flags, FlowIndex, Hit};
 use crate::forward::icmp::{self as errors, Quote};
 use crate::forward::toa;
@@ -15,6 +15,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[inline(never)]
     pub(super) fn adjust_syn(&mut self, hit: Hit, frame: &mut [u8], headers: &Headers) {
         self.clamp_mss(hit, frame, headers);
+        if self.table.get(hit.id).flags.has(Flags::MIXED) {
+            self.clamp_mss_across(hit, frame, headers);
+        }
         let record = self.table.get_mut(hit.id);
         if hit.direction == Direction::Outbound
             && record.flags.has(Flags::TOA)
@@ -49,6 +52,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
         let most = match (limit, headers.largest_fragment) {
+            (0, _) if record.flags.has(Flags::MIXED) => families::room(packet.bytes(), headers, link),
             (0, 0) => link,
             // Fragments that fit as a whole into one of their own.
             (0, largest) => link.min(largest),

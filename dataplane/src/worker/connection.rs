@@ -12,7 +12,7 @@ use crate::service::Server;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Puts a new connection into the table and starts its timer. The first packet has still to be seen.
-    /// `addresses` are those of an IPv6 connection.
+    /// `addresses` are those of one with an IPv6 key.
     pub(super) fn open(
         &mut self,
         mut record: Record,
@@ -189,7 +189,7 @@ fn next_sctp(record: &Record, direction: Direction, event: u8) -> u8 {
 
 /// Whose local port a FULLNAT connection has.
 pub(super) fn pair_of<X: FlowIndex>(table: &ConnectionTable<X>, record: &Record) -> Pair {
-    let (server, local) = if record.inbound.is_v6() {
+    let (server, local) = if record.outbound.is_v6() {
         let addresses = table.addresses(record);
         (addresses.server().into(), addresses.local().into())
     } else {

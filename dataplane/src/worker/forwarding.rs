@@ -108,9 +108,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let longer;
         let mut headers = headers;
-        if self.table.get(hit.id).flags.has(Flags::SERVER_ISN) {
-            longer = self.show_client(hit, neighbour, limit, packet, headers);
-            headers = longer.as_ref().unwrap_or(headers);
+        let flags = self.table.get(hit.id).flags;
+        if flags.has_any(OFF_THE_STRAIGHT_WAY) {
+            if flags.has(Flags::SERVER_ISN) {
+                longer = self.show_client(hit, neighbour, limit, packet, headers);
+                headers = longer.as_ref().unwrap_or(headers);
+            }
+            if flags.has(Flags::MIXED) {
+                return self.cross(packet, headers, hit, neighbour, limit);
+            }
         }
         self.rewrite(packet, headers, hit)?;
         Ok(Way {
@@ -260,6 +266,9 @@ pub(super) const TTL_EXCEEDED: Refusal = Refusal {
     reason: DropReason::TtlExceeded,
     reply: Reply::TimeExceeded,
 };
+
+/// What few connections have: one test of all, since every packet is asked.
+const OFF_THE_STRAIGHT_WAY: Flags = Flags::SERVER_ISN.with(Flags::MIXED);
 
 /// Whether a packet is one that opens a connection: a SYN, or an INIT.
 #[inline]

@@ -240,6 +240,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if !self.snapshot.server_present(record.server) {
             return Err(DropReason::ServerGone.into());
         }
+        if record.flags.has(Flags::MIXED) {
+            return Ok(self.cross_error(packet, headers, quote, hit, port)?);
+        }
         let neighbour = self.neighbour_of(hit)?;
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         let limit = self.limit_for(tunnel, neighbour, packet, headers, port)?;

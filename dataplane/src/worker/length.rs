@@ -187,7 +187,7 @@ fn limit_v6(length: u16, largest: u16, mtu: u16, room: u16, tunnel: bool) -> Res
     Ok(if length > fits { limit } else { 0 })
 }
 
-fn too_big(mtu: u16) -> Refusal {
+pub(super) fn too_big(mtu: u16) -> Refusal {
     Refusal {
         reason: DropReason::ExceedsMtu,
         reply: Reply::TooBig(mtu),

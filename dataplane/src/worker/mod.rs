@@ -16,6 +16,7 @@ mod connection;
 mod discovery;
 mod echo;
 mod ends;
+mod families;
 mod forwarding;
 mod fragments;
 mod housekeeping;

@@ -9,7 +9,7 @@ use crate::flow::{Addresses6, Flags, FlowIndex, InsertError, Mode, Record, Recor
 use crate::local::{self, LipPool, TakeError, Taken};
 use crate::packet::{FlowKey, Headers, ipv4, tcp};
 use crate::service::{ClientAddress, Server, Service};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Ports that are tried for a client whose own port is taken towards the server.
@@ -72,8 +72,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The server's mode; FULLNAT in place of NAT for a client beside the server, whose replies would not come back
     /// through the gateway otherwise.
     fn mode_for(&self, service: u32, server: &Server, client: IpAddr) -> Result<Mode, Refusal> {
-        if matches!(server.mode, Mode::Nat | Mode::Fullnat) && server.address.is_ipv6() != client.is_ipv6() {
-            // Both keep the family of a packet.
+        if server.mode == Mode::Nat && server.address.is_ipv6() != client.is_ipv6() {
+            // It keeps the family of a packet.
             return Err(DropReason::NoRoute.into());
         }
         if server.mode != Mode::Nat {
@@ -217,17 +217,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 }
 
-/// The addresses of an IPv6 connection, which stand beside its record. `answered` is whom the server answers, if the
-/// answers pass the gateway.
+/// The addresses of a connection that has an IPv6 key, which stand beside its record. `answered` is whom the server
+/// answers, if the answers pass the gateway.
 pub(super) fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> Option<Addresses6> {
-    let (IpAddr::V6(client), IpAddr::V6(vip)) = (ends.source, ends.destination) else {
-        return None;
-    };
-    let (server, local) = match (server, answered) {
-        (IpAddr::V6(server), Some(IpAddr::V6(local))) => (server, local),
-        _ => (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED),
-    };
-    Some(Addresses6::new(client, vip, server, local))
+    let outbound = answered.map(|answered| (server, answered));
+    Addresses6::of((ends.source, ends.destination), outbound)
 }
 
 /// Of what two groups of local addresses said, what helps more: a connection to recycle, then the lack of memory.

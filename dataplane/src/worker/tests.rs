@@ -19,6 +19,7 @@ mod locals_both;
 mod messages;
 mod modes;
 mod nasty;
+mod nat64;
 mod packets;
 mod plan;
 mod policies;

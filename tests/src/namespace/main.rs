@@ -13,6 +13,7 @@ mod flood;
 mod fragments;
 mod lab;
 mod modes;
+mod nat64;
 mod offload;
 mod pmtu;
 mod pools;

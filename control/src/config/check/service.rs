@@ -190,7 +190,8 @@ impl Checker<'_> {
                     .iter()
                     .filter_map(|group| self.raw.local_addresses.get(*group))
                     .collect();
-                local::families(&groups, service, names.place, path, report);
+                let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
+                local::families(&groups, service, servers, (names.place, path), report);
             }
             _ => {}
         }
