@@ -94,7 +94,8 @@ impl Flags {
     /// FULLNAT: the server is told the client's address by a TCP option, see [`crate::forward::toa`].
     pub const TOA: Flags = Flags(1 << 10);
     /// With [`Flags::TOA`]: the server has answered the SYN, the client has not yet acknowledged more than that, and
-    /// [`Record::sequence`] is the server's initial sequence number meanwhile.
+    /// [`Record::sequence`] is the server's initial sequence number meanwhile. With UDP, a bit with another meaning: each
+    /// datagram of the client gets the header of [`crate::forward::proxy`].
     pub const SERVER_ISN: Flags = Flags(1 << 11);
     /// With [`Flags::SERVER_ISN`]: the server has sent data or a FIN, so the handshake is over on its side.
     pub const SERVER_SPOKE: Flags = Flags(1 << 12);

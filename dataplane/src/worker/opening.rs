@@ -49,6 +49,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     }
                     record.flags.set(Flags::TOA, self.shows_clients(service));
                 }
+                if headers.protocol == ipv4::UDP && server.mode == Mode::Fullnat {
+                    record.flags.set(Flags::SERVER_ISN, self.heads_datagrams(service));
+                }
                 taken = Some(given);
             }
             Mode::Nat => record.outbound = self.reply_key(server, ends, headers.protocol)?,
@@ -103,6 +106,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn shows_clients(&self, service: u32) -> bool {
         let service = self.snapshot.service(service);
         service.is_some_and(|service| service.client_address == ClientAddress::Toa)
+    }
+
+    /// Whether a service's FULLNAT servers get the header of the PROXY protocol in front of each datagram's payload.
+    fn heads_datagrams(&self, service: u32) -> bool {
+        let service = self.snapshot.service(service);
+        service.is_some_and(|service| service.client_address == ClientAddress::ProxyV2)
     }
 
     /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another

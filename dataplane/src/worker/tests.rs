@@ -23,6 +23,7 @@ mod packets;
 mod plan;
 mod policies;
 mod pools;
+mod proxy_udp;
 mod random;
 mod refusals;
 mod sctp;
