@@ -23,6 +23,7 @@ mod packets;
 mod plan;
 mod policies;
 mod pools;
+mod proxy;
 mod random;
 mod refusals;
 mod sctp;

@@ -4,5 +4,6 @@
 //! `doc/proxy-protocol.txt`, section 2.2.
 
 pub mod header;
+pub mod stream;
 
 pub use header::{Header, Transport};
