@@ -69,7 +69,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.report(Event::TableFull);
             Refusal::from(DropReason::TableFull)
         })?;
-        let is_stream = mode == Mode::Fullnat && headers.protocol == ipv4::TCP;
+        // Not of a NAT server beside its client: that one expects no header, since it gets none from others.
+        let is_stream = server.mode == Mode::Fullnat && headers.protocol == ipv4::TCP;
         if is_stream && self.shows_clients(service) == ClientAddress::ProxyV2 {
             self.begin_header(opened)?;
         }

@@ -95,3 +95,73 @@ fn start_between<'o, P: Packet>(out: &'o mut P, fields: &Segment, len: usize) ->
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::TestPacket;
+    use crate::worker::tests::plan::Family;
+    use crate::worker::tests::wire::{Load, Wire};
+
+    fn fields(family: Family) -> Segment {
+        Segment {
+            source: family.client(1, 1024),
+            destination: family.server(1, 8080),
+            sequence: 0x0102_0304,
+            acknowledgement: 0x0506_0708,
+            flags: 0x18,
+            window: 0x1234,
+            timestamps: None,
+            traffic_class: 0xb8,
+        }
+    }
+
+    #[test]
+    fn a_segment_byte_by_byte() {
+        let mut out = TestPacket::new(&[]);
+        let wanted = Segment {
+            timestamps: Some([0xa0a1_a2a3, 0xb0b1_b2b3]),
+            ..fields(Family::V4)
+        };
+        assert!(tcp_segment(&mut out, &wanted, b"odd"));
+        let frame = out.bytes();
+        assert_eq!(frame[..14], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0]);
+        assert_eq!(frame[14..24], [0x45, 0xb8, 0, 55, 0, 0, 0x40, 0, 64, 6]);
+        assert_eq!(frame[26..34], [198, 51, 100, 1, 10, 0, 0, 11]);
+        assert_eq!(
+            frame[34..50],
+            [4, 0, 0x1f, 0x90, 1, 2, 3, 4, 5, 6, 7, 8, 0x80, 0x18, 0x12, 0x34]
+        );
+        assert_eq!(frame[52..56], [0, 0, 1, 1]);
+        assert_eq!(frame[56..], *b"\x08\x0a\xa0\xa1\xa2\xa3\xb0\xb1\xb2\xb3odd");
+    }
+
+    #[test]
+    fn it_reads_as_what_it_is_in_both_families() {
+        for family in Family::BOTH {
+            let mut out = TestPacket::new(&[]);
+            assert!(tcp_segment(&mut out, &fields(family), b"odd"));
+            let seen = Wire::read(&out.bytes()[14..]);
+            let wanted = fields(family);
+            assert_eq!((seen.from, seen.to), (wanted.source, wanted.destination));
+            assert_eq!((seen.hops, seen.tos), (64, 0xb8));
+            let load = Load::Tcp {
+                flags: 0x18,
+                sequence: 0x0102_0304,
+                acknowledgement: 0x0506_0708,
+                options: Vec::new(),
+                data: b"odd".to_vec(),
+            };
+            assert_eq!(seen.load, load);
+        }
+    }
+
+    #[test]
+    fn there_is_none_between_two_families() {
+        let mixed = Segment {
+            destination: Family::V6.server(1, 8080),
+            ..fields(Family::V4)
+        };
+        assert!(!tcp_segment(&mut TestPacket::new(&[]), &mixed, b""));
+    }
+}

@@ -41,3 +41,39 @@ pub fn cut_data<P: Packet>(packet: &mut P, headers: &Headers) -> Option<Headers>
         ..*headers
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{MacAddr, PortRules, TestPacket, parse};
+    use crate::worker::tests::plan::Family;
+    use crate::worker::tests::wire::Wire;
+    use proptest::prelude::*;
+
+    const GATEWAY: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+
+    proptest! {
+        /// What is left is the same packet as one that was sent without data.
+        #[test]
+        fn a_segment_is_as_if_it_had_carried_nothing(
+            v6: bool, flags: u8, words in 0usize..=10, data in proptest::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let family = if v6 { Family::V6 } else { Family::V4 };
+            let (from, to) = (family.client(1, 1024), family.vip(80));
+            let sent = |data: &[u8]| Wire::tcp(from, to, flags, data).with_options(&vec![1; 4 * words]);
+            let frame = crate::worker::tests::carried::link(GATEWAY, &sent(&data).packet());
+            let mut packet = TestPacket::new(&frame);
+            let rules = PortRules { mac: GATEWAY, ..PortRules::default() };
+            let headers = parse(&packet, &rules).unwrap();
+            let Some(cut) = cut_data(&mut packet, &headers) else {
+                prop_assert!(data.is_empty() && packet.bytes() == frame);
+                return Ok(());
+            };
+            let end = usize::from(headers.end) - data.len();
+            prop_assert_eq!(cut, Headers { end: end as u16, ..headers });
+            prop_assert_eq!(packet.bytes().len(), end.max(60));
+            prop_assert!(packet.bytes()[end..].iter().all(|byte| *byte == 0));
+            prop_assert_eq!(Wire::read(&packet.bytes()[14..]), sent(b""));
+        }
+    }
+}
