@@ -314,6 +314,7 @@ fn plan() -> Plan {
         Protocol::Udp,
         vec![server(3, Mode::Fullnat), server(4, Mode::Dr)],
     );
+    plan.edit(1, |service| service.client_address = ClientAddress::ProxyV2);
     plan
 }
 

@@ -93,11 +93,12 @@ impl Flags {
     pub const TEMPLATE: Flags = Flags(1 << 9);
     /// FULLNAT: the server is told the client's address by a TCP option, see [`crate::forward::toa`].
     pub const TOA: Flags = Flags(1 << 10);
-    /// With [`Flags::TOA`] (else it is [`Flags::PROXY`]): the server has answered the SYN, the client has not yet acknowledged more than that, and
-    /// [`Record::sequence`] is the server's initial sequence number meanwhile.
+    /// With [`Flags::TOA`]: the server has answered the SYN, the client has not yet acknowledged more than that, and
+    /// [`Record::sequence`] is the server's initial sequence number meanwhile. Without, it is [`Flags::PROXY`].
     pub const SERVER_ISN: Flags = Flags(1 << 11);
-    /// Without [`Flags::TOA`], the bit of [`Flags::SERVER_ISN`], so that one test finds both: the server has answered the
-    /// SYN, and has not yet acknowledged the whole header of [`crate::forward::proxy`].
+    /// Without [`Flags::TOA`], the bit of [`Flags::SERVER_ISN`], so that one test finds both. TCP: the server has answered
+    /// the SYN, and has not yet acknowledged the whole header of [`crate::forward::proxy`]. UDP: each datagram of the
+    /// client gets one.
     pub const PROXY: Flags = Flags::SERVER_ISN;
     /// With [`Flags::SERVER_ISN`]: the server has sent data or a FIN, so the handshake is over on its side.
     pub const SERVER_SPOKE: Flags = Flags(1 << 12);

@@ -99,7 +99,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             headers = shorter.as_ref().unwrap_or(headers);
         }
         if self.table.get(hit.id).flags.has(Flags::SERVER_ISN) {
-            longer = self.show_client(hit, neighbour, limit, packet, headers);
+            longer = self.show_client(hit, neighbour, limit, packet, headers)?;
             headers = longer.as_ref().unwrap_or(headers);
         }
         self.rewrite(packet, headers, hit)?;

@@ -5,7 +5,7 @@ use super::schedule::{Ends, Refusal};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
-use crate::flow::{Direction, FlowIndex, Hit, Mode, Record};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Record};
 use crate::forward::nat::{self, Target};
 use crate::forward::{fullnat, tun};
 use crate::neighbour::NeighbourId;
@@ -236,6 +236,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         port: PortId,
     ) -> Result<u16, Refusal> {
         let record = self.table.get(hit.id);
+        if record.flags.has(Flags::SERVER_ISN)
+            && let Some(extra) = self.grows_by(hit)
+        {
+            return self.limit_with_header(extra, neighbour, packet, headers, port);
+        }
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         // The frame, not the packet: padding counts on the wire.
         let longest = ethernet::HEADER_LEN + usize::from(self.least_mtu);

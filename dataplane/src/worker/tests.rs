@@ -24,6 +24,7 @@ pub(crate) mod plan;
 mod policies;
 mod pools;
 mod proxy;
+mod proxy_udp;
 mod random;
 mod refusals;
 mod sctp;

@@ -20,7 +20,14 @@ fn plan() -> Plan {
     plan
 }
 
-fn say(rig: &mut Rig, port: PortId, ends: (SocketAddr, SocketAddr), flags: u8, numbers: (u32, u32), data: &[u8]) {
+fn say(
+    rig: &mut Rig,
+    port: PortId,
+    ends: (SocketAddr, SocketAddr),
+    flags: u8,
+    numbers: (u32, u32),
+    data: &[u8],
+) {
     let mut wire = Wire::tcp(ends.0, ends.1, flags, data);
     if let Load::Tcp {
         sequence,
@@ -66,7 +73,10 @@ fn no_header_allocates_or_frees() {
     let mut rig = Rig::new(&mut plan);
     for round in 0..400u16 {
         for family in Family::BOTH {
-            let ends = (family.client(1 + (round % 200) as u8, 1024 + round), family.vip(80));
+            let ends = (
+                family.client(1 + (round % 200) as u8, 1024 + round),
+                family.vip(80),
+            );
             say(&mut rig, WAN, ends, SYN, (999, 0), b"fast open");
             turn(&mut rig);
             turn(&mut rig);

@@ -3,6 +3,7 @@
 //! expect it; those that do not take it for data of the client. The layout is that of HAProxy's
 //! `doc/proxy-protocol.txt`, section 2.2.
 
+pub mod datagram;
 pub mod header;
 pub mod stream;
 
