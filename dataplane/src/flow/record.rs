@@ -94,9 +94,12 @@ impl Flags {
     /// FULLNAT: the server is told the client's address by a TCP option, see [`crate::forward::toa`].
     pub const TOA: Flags = Flags(1 << 10);
     /// With [`Flags::TOA`]: the server has answered the SYN, the client has not yet acknowledged more than that, and
-    /// [`Record::sequence`] is the server's initial sequence number meanwhile. With UDP, a bit with another meaning: each
-    /// datagram of the client gets the header of [`crate::forward::proxy`].
+    /// [`Record::sequence`] is the server's initial sequence number meanwhile. Without, it is [`Flags::PROXY`].
     pub const SERVER_ISN: Flags = Flags(1 << 11);
+    /// Without [`Flags::TOA`], the bit of [`Flags::SERVER_ISN`], so that one test finds both. TCP: the server has answered
+    /// the SYN, and has not yet acknowledged the whole header of [`crate::forward::proxy`]. UDP: each datagram of the
+    /// client gets one.
+    pub const PROXY: Flags = Flags::SERVER_ISN;
     /// With [`Flags::SERVER_ISN`]: the server has sent data or a FIN, so the handshake is over on its side.
     pub const SERVER_SPOKE: Flags = Flags(1 << 12);
     /// [`Record::extension`] is that of an [`super::Extension`], which then has the index of the addresses, if any.
@@ -184,7 +187,8 @@ pub struct Record {
     /// FULLNAT: what is added to the client's sequence numbers on their way to the server, modulo 2^32.
     pub sequence_shift: u32,
     /// FULLNAT: the end of what the server was shown of the client's sequence numbers, in host order; with
-    /// [`Flags::SERVER_ISN`], the server's initial sequence number instead. See [`Record::last_shown`].
+    /// [`Flags::TOA`] and [`Flags::SERVER_ISN`], the server's initial sequence number instead. See
+    /// [`Record::last_shown`].
     pub sequence: u32,
     /// With [`Flags::EXTENDED`], the index of the extension; else that of the addresses of an IPv6 connection. 0 = none.
     pub(super) extension: u32,
@@ -246,7 +250,21 @@ impl Record {
     #[inline]
     #[must_use]
     pub fn last_shown(&self) -> Option<u32> {
-        (!self.flags.has(Flags::SERVER_ISN)).then_some(self.sequence)
+        (!self.holds_server_isn()).then_some(self.sequence)
+    }
+
+    /// Whether [`Record::sequence`] is the server's, which [`Flags::TOA`] alone needs.
+    #[inline]
+    #[must_use]
+    pub fn holds_server_isn(&self) -> bool {
+        self.flags.has(Flags::SERVER_ISN.with(Flags::TOA))
+    }
+
+    /// Whether the server is being sent the header of the PROXY protocol: see [`Flags::PROXY`].
+    #[inline]
+    #[must_use]
+    pub fn is_proxying(&self) -> bool {
+        self.flags.has(Flags::PROXY) && !self.flags.has(Flags::TOA)
     }
 
     /// Whether the record is a connection or template in the table, and not a free place.

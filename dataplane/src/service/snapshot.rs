@@ -223,11 +223,14 @@ fn replies(services: &[Option<Arc<Service>>]) -> HashMap<(IpAddr, u16, Protocol)
     sorted.sort_unstable_by_key(|service| service.key);
     let mut replies = HashMap::new();
     for service in sorted {
-        let ServiceKey {
+        let ServiceKey::Endpoint {
             address,
             port,
             protocol,
-        } = service.key;
+        } = service.key
+        else {
+            continue;
+        };
         for server in service.servers.iter().filter(|server| server.mode == Mode::Nat) {
             let end = (server.address, server.port, protocol);
             replies.entry(end).or_insert((address, port));
@@ -238,10 +241,13 @@ fn replies(services: &[Option<Arc<Service>>]) -> HashMap<(IpAddr, u16, Protocol)
 
 fn nat_servers(services: &[Option<Arc<Service>>]) -> HashSet<(IpAddr, u16, Protocol)> {
     let ends = |service: &Arc<Service>| {
-        let protocol = service.key.protocol;
+        // LVS asks for the endpoints of servers without regard to marks, whose servers have port 0.
+        let Some(protocol) = service.key.protocol() else {
+            return Vec::new();
+        };
         let nat = service.servers.iter().filter(|server| server.mode == Mode::Nat);
         nat.map(|server| (server.address, server.port, protocol))
-            .collect::<Vec<_>>()
+            .collect()
     };
     services.iter().flatten().flat_map(ends).collect()
 }

@@ -1,6 +1,6 @@
-//! Client addresses for servers of FULLNAT: the work of [`toa`] and of [`crate::forward::proxy`] on the packets of
-//! connections that have it. Off the straight way: it is asked for during handshakes, and for the datagrams of services
-//! that have headers in them.
+//! Client addresses for servers of FULLNAT: the work of [`toa`] on segments and of [`crate::forward::proxy`] on datagrams
+//! of connections that have it; that of the latter on segments is in [`super::proxy`]. Off the straight way: it is asked
+//! for during handshakes, and for the datagrams of services that have headers in them.
 
 use super::schedule::Refusal;
 use super::{Io, Worker};
@@ -13,20 +13,29 @@ use crate::neighbour::NeighbourId;
 use crate::packet::{Headers, Packet, PortId, ipv4, rewrite};
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
-    /// A segment with SYN, before it is rewritten: the MSS that its service wants, and what TOA has to know of the
-    /// server's answer.
+    /// A segment with SYN, before it is rewritten: the MSS that its service wants, and what TOA or the PROXY protocol
+    /// has to know of it. Its new headers when it has lost its data.
     #[cold]
     #[inline(never)]
-    pub(super) fn adjust_syn(&mut self, hit: Hit, frame: &mut [u8], headers: &Headers) {
-        self.clamp_mss(hit, frame, headers);
+    pub(super) fn adjust_syn(
+        &mut self,
+        hit: Hit,
+        packet: &mut I::Packet,
+        headers: &Headers,
+    ) -> Option<Headers> {
+        self.clamp_mss(hit, packet.bytes_mut(), headers);
         let record = self.table.get_mut(hit.id);
+        if record.flags.has(Flags::EXTENDED) && !record.flags.has(Flags::TOA) {
+            return self.adjust_syn_for_header(hit, packet, headers);
+        }
         if hit.direction == Direction::Outbound
             && record.flags.has(Flags::TOA)
-            && let Some((_, segment)) = rewrite::split(frame, headers)
+            && let Some((_, segment)) = rewrite::split(packet.bytes_mut(), headers)
         {
             let ipv6 = record.inbound.is_v6();
             toa::hear_answer(record, segment, ipv6);
         }
+        None
     }
 
     /// A segment of a connection with [`Flags::SERVER_ISN`], before it is rewritten and after it was found to fit:
@@ -44,6 +53,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = self.table.get_mut(hit.id);
         if record.protocol == ipv4::UDP {
             return self.head_datagram(hit, packet, headers);
+        }
+        if record.is_proxying() {
+            self.follow_header(hit, packet.bytes_mut(), headers);
+            return Ok(None);
         }
         let Some((_, segment)) = rewrite::split(packet.bytes_mut(), headers) else {
             return Ok(None);

@@ -92,11 +92,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let neighbour = self.neighbour_of(hit)?;
         let limit = self.limit(hit, neighbour, packet, headers, port)?;
-        if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
-            self.adjust_syn(hit, packet.bytes_mut(), headers);
-        }
-        let longer;
+        let (shorter, longer);
         let mut headers = headers;
+        if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
+            shorter = self.adjust_syn(hit, packet, headers);
+            headers = shorter.as_ref().unwrap_or(headers);
+        }
         if self.table.get(hit.id).flags.has(Flags::SERVER_ISN) {
             longer = self.show_client(hit, neighbour, limit, packet, headers)?;
             headers = longer.as_ref().unwrap_or(headers);

@@ -47,7 +47,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     if let Some(last) = last_sequence {
                         succeed(&mut record, last);
                     }
-                    record.flags.set(Flags::TOA, self.shows_clients(service));
+                    record
+                        .flags
+                        .set(Flags::TOA, self.shows_clients(service) == ClientAddress::Toa);
                 }
                 if headers.protocol == ipv4::UDP && server.mode == Mode::Fullnat {
                     record.flags.set(Flags::SERVER_ISN, self.heads_datagrams(service));
@@ -63,13 +65,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Dr | Mode::Tun => None,
         };
         let addresses = addresses_between(ends, server.address, answered);
-        self.open(record, addresses).map_err(|InsertError::TableFull| {
+        let opened = self.open(record, addresses).map_err(|InsertError::TableFull| {
             if let Some(Taken { local, port, .. }) = taken {
                 self.locals.release(&end.pair(local), port, RecordId::NONE);
             }
             self.report(Event::TableFull);
-            DropReason::TableFull.into()
-        })
+            Refusal::from(DropReason::TableFull)
+        })?;
+        // Not of a NAT server beside its client: that one expects no header, since it gets none from others.
+        let is_stream = server.mode == Mode::Fullnat && headers.protocol == ipv4::TCP;
+        if is_stream && self.shows_clients(service) == ClientAddress::ProxyV2 {
+            self.begin_header(opened)?;
+        }
+        Ok(opened)
     }
 
     /// The server's mode; FULLNAT in place of NAT for a client beside the server, whose replies would not come back
@@ -102,10 +110,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(Mode::Nat)
     }
 
-    /// Whether a service's FULLNAT servers learn the client's address by TOA.
-    fn shows_clients(&self, service: u32) -> bool {
+    /// How a service's FULLNAT servers learn the client's address.
+    fn shows_clients(&self, service: u32) -> ClientAddress {
         let service = self.snapshot.service(service);
-        service.is_some_and(|service| service.client_address == ClientAddress::Toa)
+        service.map_or(ClientAddress::None, |service| service.client_address)
     }
 
     /// Whether a service's FULLNAT servers get the header of the PROXY protocol in front of each datagram's payload.

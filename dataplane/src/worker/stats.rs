@@ -112,6 +112,12 @@ pub struct WorkerStats {
     pub toa_added: Counter,
     /// Client segments that were due to carry that option and went without, for want of room.
     pub toa_no_room: Counter,
+    /// Connections whose server was sent the header of the PROXY protocol.
+    pub proxy_headers_sent: Counter,
+    /// Headers of the PROXY protocol that were sent again.
+    pub proxy_headers_resent: Counter,
+    /// Headers of the PROXY protocol that no server acknowledged in all the time that the gateway tried.
+    pub proxy_headers_unacknowledged: Counter,
     /// Packets dropped, by reason.
     pub drops: [Counter; DropReason::COUNT],
     /// Packets received, by port.
@@ -154,6 +160,9 @@ impl WorkerStats {
             completed_checksums: Counter::default(),
             toa_added: Counter::default(),
             toa_no_room: Counter::default(),
+            proxy_headers_sent: Counter::default(),
+            proxy_headers_resent: Counter::default(),
+            proxy_headers_unacknowledged: Counter::default(),
             drops: std::array::from_fn(|_| Counter::default()),
             port_received: zeroes(ports),
             port_sent: zeroes(ports),

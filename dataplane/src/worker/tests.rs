@@ -4,7 +4,7 @@
 
 mod arp;
 mod capacity;
-mod carried;
+pub(crate) mod carried;
 mod checksums;
 mod discovery;
 mod errors;
@@ -20,9 +20,10 @@ mod messages;
 mod modes;
 mod nasty;
 mod packets;
-mod plan;
+pub(crate) mod plan;
 mod policies;
 mod pools;
+mod proxy;
 mod proxy_udp;
 mod random;
 mod refusals;

@@ -5,5 +5,6 @@
 
 pub mod datagram;
 pub mod header;
+pub mod stream;
 
 pub use header::{Header, Transport};
