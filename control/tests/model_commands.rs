@@ -252,6 +252,8 @@ services:
   - { name: web, listen: 10.0.0.100:80/tcp, pool: web, mode: nat, local_addresses: dip, hairpin_snat: true,
       mss_clamp: 1400 }
   - { name: told, listen: 10.0.0.100:81/tcp, pool: web, mode: fullnat, local_addresses: dip, client_address: toa }
+  - { name: headed, listen: [10.0.0.100:82/tcp, 10.0.0.100:82/udp], pool: web, mode: fullnat, local_addresses: dip,
+      client_address: proxy_v2 }
 ";
     let mut model = model();
     model.apply_file(&config::parse("t", text).unwrap()).unwrap();
@@ -263,4 +265,17 @@ services:
     let told = model.services().find(|entry| entry.name == "told").unwrap();
     assert_eq!(told.service.client_address.name(), "toa");
     assert_eq!(told.service.scheduler.name(), "rr");
+    for kind in ["-t", "-u"] {
+        run(
+            &mut model,
+            &format!("-E {kind} 10.0.0.100:82 -s rr --local-addresses dip"),
+        )
+        .unwrap();
+    }
+    let headed: Vec<_> = model.services().filter(|entry| entry.name == "headed").collect();
+    assert_eq!(headed.len(), 2);
+    for entry in headed {
+        assert_eq!(entry.service.client_address.name(), "proxy_v2");
+        assert_eq!(entry.service.scheduler.name(), "rr");
+    }
 }

@@ -75,6 +75,7 @@ drop_reasons! {
     ExceedsMtu "exceeds_mtu" "Larger than the outgoing port's MTU.",
     OversizedFrame "oversized_frame" "Longer than the receiving port's MTU: segments merged by LRO or GRO, which has to be off, or a peer with a larger MTU.",
     NoTunnelSource "no_tunnel_source" "No port has an address of the tunnel's family towards the server.",
+    ProxyNoRoom "proxy_no_room" "A datagram that a PROXY header would make longer than an IP packet can be, or whose buffer has no room in front.",
     NoHeadroom "no_headroom" "The buffer has no room for a tunnel header, a VLAN tag or the longer header of IPv6.",
     TooManyFragments "too_many_fragments" "Fragments beyond the 128 that one packet may go out in.",
     IcmpRate "icmp_rate" "More ICMP errors than `icmp_rate` allows in a second.",

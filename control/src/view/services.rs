@@ -36,7 +36,7 @@ pub struct Service {
     pub hairpin_snat: bool,
     /// The largest MSS that SYNs may announce, in bytes, if there is a limit.
     pub mss_clamp: Option<u16>,
-    /// How FULLNAT servers learn who their client is: `none` or `toa`.
+    /// How FULLNAT servers learn who their client is: `none`, `toa` or `proxy_v2`.
     pub client_address: String,
     /// Its groups of local addresses, by name.
     pub local_addresses: Vec<String>,

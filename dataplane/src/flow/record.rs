@@ -95,8 +95,12 @@ impl Flags {
     /// FULLNAT: the server is told the client's address by a TCP option, see [`crate::forward::toa`].
     pub const TOA: Flags = Flags(1 << 10);
     /// With [`Flags::TOA`]: the server has answered the SYN, the client has not yet acknowledged more than that, and
-    /// [`Record::sequence`] is the server's initial sequence number meanwhile.
+    /// [`Record::sequence`] is the server's initial sequence number meanwhile. Without, it is [`Flags::PROXY`].
     pub const SERVER_ISN: Flags = Flags(1 << 11);
+    /// Without [`Flags::TOA`], the bit of [`Flags::SERVER_ISN`], so that one test finds both. TCP: the server has answered
+    /// the SYN, and has not yet acknowledged the whole header of [`crate::forward::proxy`]. UDP: each datagram of the
+    /// client gets one.
+    pub const PROXY: Flags = Flags::SERVER_ISN;
     /// With [`Flags::SERVER_ISN`]: the server has sent data or a FIN, so the handshake is over on its side.
     pub const SERVER_SPOKE: Flags = Flags(1 << 12);
     /// [`Record::extension`] is that of an [`super::Extension`], which then has the index of the addresses, if any.
@@ -142,12 +146,12 @@ impl Flags {
         self.0 & other.0 & !Self::MODE != 0
     }
 
-    /// Whether packets of the connection get another length on their way: in a tunnel, or in the other family. One
-    /// test of both, since every packet is asked.
+    /// Whether packets of the connection may get another length on their way: in a tunnel, in the other family, or with
+    /// a header of the PROXY protocol. One test of all, since every packet is asked.
     #[inline]
     #[must_use]
     pub const fn changes_length(self) -> bool {
-        self.0 & (Mode::Tun as u16 | Self::MIXED.0) != 0
+        self.0 & (Mode::Tun as u16 | Self::MIXED.0 | Self::PROXY.0) != 0
     }
 
     /// These flags and those of `other`; the mode stays.
@@ -201,7 +205,8 @@ pub struct Record {
     /// FULLNAT: what is added to the client's sequence numbers on their way to the server, modulo 2^32.
     pub sequence_shift: u32,
     /// FULLNAT: the end of what the server was shown of the client's sequence numbers, in host order; with
-    /// [`Flags::SERVER_ISN`], the server's initial sequence number instead. See [`Record::last_shown`].
+    /// [`Flags::TOA`] and [`Flags::SERVER_ISN`], the server's initial sequence number instead. See
+    /// [`Record::last_shown`].
     pub sequence: u32,
     /// With [`Flags::EXTENDED`], the index of the extension; else that of the addresses of a connection with an IPv6
     /// key. 0 = none.
@@ -264,7 +269,21 @@ impl Record {
     #[inline]
     #[must_use]
     pub fn last_shown(&self) -> Option<u32> {
-        (!self.flags.has(Flags::SERVER_ISN)).then_some(self.sequence)
+        (!self.holds_server_isn()).then_some(self.sequence)
+    }
+
+    /// Whether [`Record::sequence`] is the server's, which [`Flags::TOA`] alone needs.
+    #[inline]
+    #[must_use]
+    pub fn holds_server_isn(&self) -> bool {
+        self.flags.has(Flags::SERVER_ISN.with(Flags::TOA))
+    }
+
+    /// Whether the server is being sent the header of the PROXY protocol: see [`Flags::PROXY`].
+    #[inline]
+    #[must_use]
+    pub fn is_proxying(&self) -> bool {
+        self.flags.has(Flags::PROXY) && !self.flags.has(Flags::TOA)
     }
 
     /// Whether the record is a connection or template in the table, and not a free place.

@@ -387,6 +387,15 @@ impl<X: FlowIndex> ConnectionTable<X> {
         Some(self.extensions.get_mut(record.extension))
     }
 
+    /// A connection and its extension, both to be changed. None when it has none.
+    #[inline]
+    pub fn extended_mut(&mut self, id: RecordId) -> Option<(&mut Record, &mut Extension)> {
+        let record = &mut self.records[id.index()];
+        let index = record.extension;
+        let extended = record.flags.has(Flags::EXTENDED);
+        extended.then(|| (record, self.extensions.get_mut(index)))
+    }
+
     /// The ends of a connection.
     #[must_use]
     pub fn ends(&self, record: &Record) -> Ends {

@@ -52,7 +52,7 @@ pub fn adjust_sequence(segment: &mut [u8], record: &mut Record, direction: Direc
     if record.sequence_shift != 0 || record.flags.has(Flags::STRIP_TIMESTAMPS) {
         delta = shift(segment, record, direction);
     }
-    if direction == Direction::Inbound && !record.flags.has(Flags::SERVER_ISN) {
+    if direction == Direction::Inbound && !record.holds_server_isn() {
         let end = tcp::sequence(segment).wrapping_add(tcp::sequence_len(segment));
         let opening = tcp::flags(segment) & tcp::SYN != 0;
         if opening || end.wrapping_sub(record.sequence) <= u32::MAX / 2 {

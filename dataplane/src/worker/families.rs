@@ -2,6 +2,7 @@
 //! [`nat64`] on their packets and on ICMP errors about them. Off the straight way: packets of one family do not ask
 //! for it.
 
+use super::client_address::longer_by;
 use super::forwarding::Way;
 use super::length::{cut_padding, too_big};
 use super::rewriting::check_sctp;
@@ -21,11 +22,12 @@ use std::net::SocketAddr;
 const HEADERS6: u16 = (ipv6::HEADER_LEN + tcp::HEADER_LEN) as u16;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
-    /// As [`Worker::limit`]: what becomes of a packet that is too long on the other side, its sender is told in the
-    /// sender's own family.
+    /// As [`Worker::limit`], for a packet that gets `extra` bytes more behind its IP header: what becomes of one that is
+    /// too long on the other side, its sender is told in the sender's own family.
     #[inline(never)]
     pub(super) fn limit_across(
         &self,
+        extra: u16,
         neighbour: NeighbourId,
         packet: &mut I::Packet,
         headers: &Headers,
@@ -36,10 +38,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if headers.largest_fragment == 0 && headers.end - headers.l3 > arrived_by {
             return Err(DropReason::OversizedFrame.into());
         }
-        match nat64::fit(packet.bytes(), headers, self.link_mtu(neighbour)) {
+        let longer = Headers {
+            end: headers.end.checked_add(extra).ok_or(DropReason::ProxyNoRoom)?,
+            ..*headers
+        };
+        match nat64::fit(packet.bytes(), &longer, self.link_mtu(neighbour)) {
             Fit::Whole => Ok(0),
             Fit::Fragments(limit) => Ok(limit),
-            Fit::TooBig(mtu) => Err(too_big(mtu)),
+            Fit::TooBig(mtu) => Err(too_big(mtu.saturating_sub(extra))),
         }
     }
 
@@ -181,12 +187,11 @@ pub(super) fn room(frame: &[u8], headers: &Headers, mtu: u16) -> u16 {
 }
 
 /// The second word of an error. From the server's side it may say how long packets may be: the client's get longer by
-/// the option of TOA, so the client is told of less.
+/// what tells the server of it, so the client is told of less.
 fn told(record: &Record, direction: Direction, quote: &Quote) -> u32 {
-    match quote.mtu() {
-        Some(mtu @ 1..) if direction == Direction::Outbound && record.flags.has(Flags::TOA) => {
-            let len = u32::from(toa::option_len(record.inbound.is_v6()));
-            mtu.saturating_sub(len).max(1)
+    match (quote.mtu(), longer_by(record)) {
+        (Some(mtu @ 1..), Some(len)) if direction == Direction::Outbound => {
+            mtu.saturating_sub(u32::from(len)).max(1)
         }
         _ => quote.rest,
     }

@@ -103,15 +103,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let neighbour = self.neighbour_of(hit)?;
         let limit = self.limit(hit, neighbour, packet, headers, port)?;
-        if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
-            self.adjust_syn(hit, packet.bytes_mut(), headers);
-        }
-        let longer;
+        let (shorter, longer);
         let mut headers = headers;
+        if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
+            shorter = self.adjust_syn(hit, packet, headers);
+            headers = shorter.as_ref().unwrap_or(headers);
+        }
         let flags = self.table.get(hit.id).flags;
         if flags.has_any(OFF_THE_STRAIGHT_WAY) {
             if flags.has(Flags::SERVER_ISN) {
-                longer = self.show_client(hit, neighbour, limit, packet, headers);
+                longer = self.show_client(hit, neighbour, limit, packet, headers)?;
                 headers = longer.as_ref().unwrap_or(headers);
             }
             if flags.has(Flags::MIXED) {

@@ -140,7 +140,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let deadline = self.snapshot.timeouts_of(record).deadline(record);
             match Verdict::at(deadline, self.now) {
                 Verdict::Expired => self.forget(id),
-                Verdict::Rearm(deadline) => self.wheel.insert(self.table.records_mut(), id, deadline),
+                Verdict::Rearm(deadline) => {
+                    self.look_after_header(id);
+                    let at = self.ask_at(id, deadline);
+                    self.wheel.insert(self.table.records_mut(), id, at);
+                }
             }
         }
     }
@@ -228,7 +232,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             if snapshot.settings.expire_nodest_conn && !snapshot.server_present(record.server) {
                 self.close(id);
             } else {
-                self.wheel.insert(self.table.records_mut(), id, deadline);
+                let at = self.ask_at(id, deadline);
+                self.wheel.insert(self.table.records_mut(), id, at);
             }
         }
     }

@@ -241,6 +241,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Err(DropReason::ServerGone.into());
         }
         if record.flags.has(Flags::MIXED) {
+            let changed = self.take_header_from_quote(hit, packet, headers, quote);
+            let (headers, quote) = changed.as_ref().map_or((headers, quote), |(h, q)| (h, q));
             return Ok(self.cross_error(packet, headers, quote, hit, port)?);
         }
         let neighbour = self.neighbour_of(hit)?;
@@ -250,6 +252,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Dr => nat::decrement_ttl(packet.bytes_mut(), headers),
             Mode::Tun => self.wrap(packet, headers, record.server)?,
             Mode::Nat | Mode::Fullnat => {
+                let changed = self.take_header_from_quote(hit, packet, headers, quote);
+                let (headers, quote) = changed.as_ref().map_or((headers, quote), |(h, q)| (h, q));
                 self.lower_told_mtu(hit, packet.bytes_mut(), headers, quote);
                 if !self.translate_error(packet, headers, quote, hit) {
                     return Err(DropReason::UnsupportedIcmp.into());

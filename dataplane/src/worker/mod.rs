@@ -28,6 +28,7 @@ mod mailbox;
 mod memory_io;
 mod opening;
 mod pressure;
+mod proxy;
 mod rate;
 mod receive;
 mod rewriting;

@@ -47,7 +47,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     if let Some(last) = last_sequence {
                         succeed(&mut record, last);
                     }
-                    record.flags.set(Flags::TOA, self.shows_clients(service));
+                    record
+                        .flags
+                        .set(Flags::TOA, self.shows_clients(service) == ClientAddress::Toa);
+                }
+                if headers.protocol == ipv4::UDP && server.mode == Mode::Fullnat {
+                    let headed = self.shows_clients(service) == ClientAddress::ProxyV2;
+                    record.flags.set(Flags::PROXY, headed);
                 }
                 taken = Some(given);
             }
@@ -60,13 +66,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Dr | Mode::Tun => None,
         };
         let addresses = addresses_between(ends, server.address, answered);
-        self.open(record, addresses).map_err(|InsertError::TableFull| {
+        let opened = self.open(record, addresses).map_err(|InsertError::TableFull| {
             if let Some(Taken { local, port, .. }) = taken {
                 self.locals.release(&end.pair(local), port, RecordId::NONE);
             }
             self.report(Event::TableFull);
-            DropReason::TableFull.into()
-        })
+            Refusal::from(DropReason::TableFull)
+        })?;
+        // Not of a NAT server beside its client: that one expects no header, since it gets none from others.
+        let is_stream = server.mode == Mode::Fullnat && headers.protocol == ipv4::TCP;
+        if is_stream && self.shows_clients(service) == ClientAddress::ProxyV2 {
+            self.begin_header(opened)?;
+        }
+        Ok(opened)
     }
 
     /// The server's mode; FULLNAT in place of NAT for a client beside the server, whose replies would not come back
@@ -99,10 +111,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(Mode::Nat)
     }
 
-    /// Whether a service's FULLNAT servers learn the client's address by TOA.
-    fn shows_clients(&self, service: u32) -> bool {
+    /// How a service's FULLNAT servers learn the client's address.
+    fn shows_clients(&self, service: u32) -> ClientAddress {
         let service = self.snapshot.service(service);
-        service.is_some_and(|service| service.client_address == ClientAddress::Toa)
+        service.map_or(ClientAddress::None, |service| service.client_address)
     }
 
     /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another

@@ -249,8 +249,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if same && packet.bytes().len() <= longest && headers.largest_fragment == 0 {
             return Ok(0);
         }
+        let extra = self.grows_by(hit);
         if record.flags.has(Flags::MIXED) {
-            return self.limit_across(neighbour, packet, headers, port);
+            return self.limit_across(extra, neighbour, packet, headers, port);
+        }
+        if extra != 0 {
+            return self.limit_with(extra, neighbour, packet, headers, port);
         }
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         self.limit_for(tunnel, neighbour, packet, headers, port)

@@ -4,7 +4,7 @@
 
 mod arp;
 mod capacity;
-mod carried;
+pub(crate) mod carried;
 mod checksums;
 mod discovery;
 mod errors;
@@ -21,9 +21,11 @@ mod modes;
 mod nasty;
 mod nat64;
 mod packets;
-mod plan;
+pub(crate) mod plan;
 mod policies;
 mod pools;
+mod proxy;
+mod proxy_udp;
 mod random;
 mod refusals;
 mod sctp;

@@ -23,6 +23,8 @@ const INT_MAX: u64 = 0x7fff_ffff;
 const MSS: RangeInclusive<u64> = 536..=65_495;
 /// The forwarding modes, in words.
 const MODES: &str = "`nat`, `dr`, `tun` or `fullnat`";
+/// What a server is told, in words.
+const CLIENT_ADDRESSES: &str = "`none`, `toa` or `proxy_v2`";
 
 /// A pool as it was written.
 pub(crate) struct RawPool {
@@ -176,7 +178,7 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
     let (scheduler, scheduler_flags) = scheduler::scheduler(&fields, report);
     let client_address = fields.get("client_address");
     let client_address =
-        client_address.and_then(|field| field.value("`none` or `toa`", report, value::client_address));
+        client_address.and_then(|field| field.value(CLIENT_ADDRESSES, report, value::client_address));
     let mut flag = |key| {
         let field: Option<Field<'_>> = fields.get(key);
         field.and_then(|field| field.value("`true` or `false`", report, value::flag))

@@ -1,4 +1,4 @@
-//! Frames that no kernel would send, on a raw socket.
+//! Frames that no kernel would send, and all that pass an interface, on a raw socket.
 
 use super::Host;
 use std::ffi::CString;
@@ -6,12 +6,37 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// A packet socket on one interface of one host. It only sends.
+/// Every protocol, as the kernel knows it.
+const ALL: u16 = libc::ETH_P_ALL as u16;
+
+/// A packet socket on one interface of one host.
 pub(crate) struct RawSocket(OwnedFd);
 
 impl RawSocket {
-    /// Opens it; needs root.
+    /// Opens one that only sends; needs root.
     pub(crate) fn open(host: &Host, interface: &str) -> RawSocket {
+        RawSocket::of_protocol(host, interface, 0)
+    }
+
+    /// Opens one that hears what arrives at the interface, but for what it sends itself.
+    pub(crate) fn listening(host: &Host, interface: &str) -> RawSocket {
+        let socket = RawSocket::of_protocol(host, interface, ALL.to_be());
+        let on: libc::c_int = 1;
+        // SAFETY: the value is valid for the length given, and is only read.
+        let code = unsafe {
+            libc::setsockopt(
+                socket.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_IGNORE_OUTGOING,
+                (&raw const on).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        assert_eq!(code, 0, "{interface}: {}", io::Error::last_os_error());
+        socket
+    }
+
+    fn of_protocol(host: &Host, interface: &str, protocol: u16) -> RawSocket {
         let name = CString::new(interface).unwrap();
         host.inside(move || {
             // SAFETY: a system call without pointers.
@@ -23,7 +48,7 @@ impl RawSocket {
             let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
             let address = libc::sockaddr_ll {
                 sll_family: libc::AF_PACKET as u16,
-                sll_protocol: 0,
+                sll_protocol: protocol,
                 sll_ifindex: index.cast_signed(),
                 sll_hatype: 0,
                 sll_pkttype: 0,
@@ -36,6 +61,31 @@ impl RawSocket {
             assert_eq!(code, 0, "binding to {name:?}: {}", io::Error::last_os_error());
             socket
         })
+    }
+
+    /// A frame that has arrived, from its Ethernet header on, put into `room`; none when there is none.
+    pub(crate) fn receive<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
+        // SAFETY: the slice is valid for its length, and nothing else refers to it.
+        let count = unsafe {
+            libc::recv(
+                self.0.as_raw_fd(),
+                room.as_mut_ptr().cast(),
+                room.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        room.get(..usize::try_from(count).ok()?)
+    }
+
+    /// Waits until one of two sockets has a frame, or for so many milliseconds.
+    pub(crate) fn wait(sockets: [&RawSocket; 2], milliseconds: i32) {
+        let mut polled = sockets.map(|socket| libc::pollfd {
+            fd: socket.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        // SAFETY: the array is valid for its length. Whatever comes of it, the caller looks for frames.
+        unsafe { libc::poll(polled.as_mut_ptr(), 2, milliseconds) };
     }
 
     /// Sends a frame from its Ethernet header on.
