@@ -1,5 +1,6 @@
 //! What few connections need beside their record: one more cache line, only where a service asks for it.
 
+use super::sequences::Sequences;
 use bytemuck::{Pod, Zeroable};
 
 /// The extension of a connection, one cache line. Zeroed, it says nothing.
@@ -10,6 +11,8 @@ pub struct Extension {
     pub(super) addresses: u32,
     /// The template by which the connection got its server, as a [`super::RecordId`]; 0 = none.
     pub template: u32,
+    /// How far a TCP connection is that may be reset.
+    pub sequences: Sequences,
     /// Room for what else may be asked for.
-    pub rest: [u32; 14],
+    pub rest: [u32; 8],
 }

@@ -6,6 +6,7 @@ pub(super) mod address;
 mod field;
 pub(super) mod network;
 mod node;
+pub(super) mod policy;
 pub(super) mod port;
 mod scheduler;
 pub(super) mod service;
@@ -57,6 +58,7 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
     let fields = Fields::open(root, &schema::DOCUMENT, report);
     let node = node::node(fields.get("node"), report);
     let with_drivers = !node.drivers.is_empty();
+    let settings = settings::settings(fields.get("timeouts"), fields.get("settings"), report);
     Raw {
         api: settings::api(fields.get("api"), report),
         metrics: settings::metrics(fields.get("metrics"), report),
@@ -70,9 +72,11 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
         neighbours: fields.list("neighbours", report, network::neighbour),
         local_addresses: fields.list("local_addresses", report, network::local_addresses),
         pools: fields.list("pools", report, service::pool),
-        services: fields.list("services", report, service::service),
+        services: fields.list("services", report, |field, report| {
+            service::service(field, &settings.timeouts, report)
+        }),
         vips: fields.list("vips", report, vip::vip),
-        settings: settings::settings(fields.get("timeouts"), fields.get("settings"), report),
+        settings,
         node,
     }
 }
