@@ -34,7 +34,7 @@ const UNFINISHED: [(Sign, &str); 2] = [
 type Sign = fn(&WorkerStats) -> u64;
 
 /// Kinds of lines: those of [`UNFINISHED`], then events.
-const KINDS: usize = UNFINISHED.len() + 3;
+const KINDS: usize = UNFINISHED.len() + 5;
 
 /// Servers that one look tells of because their local ports run low; of more than these, only how many.
 const SERVERS_AT_ONCE: usize = 8;
@@ -163,6 +163,36 @@ fn line(event: &Event) -> Option<(usize, String)> {
             ),
         ),
         Event::LocalPortsLow { .. } => return None,
+        Event::SnatPortsExhausted {
+            rule: _,
+            destination,
+            destination_port,
+            protocol,
+        } => (
+            3,
+            format!(
+                "no local port is left to {} (IP protocol {protocol}) for SNAT: new connections are dropped; give the \
+                 rule more local_addresses",
+                SocketAddr::new(*destination, *destination_port),
+            ),
+        ),
+        Event::SnatPortsLow {
+            rule: _,
+            destination,
+            destination_port,
+            protocol,
+            pressure,
+            used,
+            capacity,
+        } => (
+            4,
+            format!(
+                "local ports of SNAT run low: {} % or more of those towards {} (IP protocol {protocol}) are in use, \
+                 {used} of {capacity}; with none left new connections are dropped: give the rule more local_addresses",
+                pressure.percent(),
+                SocketAddr::new(*destination, *destination_port),
+            ),
+        ),
         Event::TableFull => (
             1,
             "the connection table is full: new connections are dropped; raise node.limits.connections"

@@ -23,6 +23,7 @@ mod pool;
 mod ports;
 mod pressure;
 mod sets;
+mod sticky;
 mod usage;
 
 #[cfg(test)]

@@ -158,10 +158,11 @@ impl Snapshot {
         self.service(*self.by_key.get(key)?)
     }
 
-    /// Whether there is no service at all. LVS then touches no packet, not even of the connections that it still lists.
+    /// Whether there is neither a service nor a rule of SNAT. LVS then touches no packet, not even of the connections
+    /// that it still lists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty()
+        self.by_key.is_empty() && self.snat.is_empty()
     }
 
     /// Whether the server or SNAT rule in that slot is still configured.

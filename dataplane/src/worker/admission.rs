@@ -1,15 +1,14 @@
 //! Whether a service takes one more connection: its limits, those of its clients, and the room that is left to
 //! half-open connections. What is counted for that changes where connections are opened and ended, and nowhere else.
 
-use super::clients::{Allowed, Clients, Denied};
+use super::clients::Group;
 use super::rate::RateLimit;
 use super::schedule::{Ends, Refusal, no_server};
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{ConnectionTable, Flags, FlowIndex, Record};
+use crate::flow::{ConnectionTable, Flags, FlowIndex, Record, RecordId};
 use crate::packet::{Headers, ipv4};
 use crate::service::Limits;
-use std::io;
 use std::net::IpAddr;
 
 /// With `secure_tcp` 1 or 2, the secure rules hold while less than one in so many places of the table is free.
@@ -19,7 +18,6 @@ const SHORT_OF_ROOM: usize = 8;
 pub(super) struct Admission {
     /// By service slot.
     services: Vec<ServiceCount>,
-    clients: Clients,
     /// Half-open TCP connections now.
     embryonic: u32,
     /// Whether TCP goes by the secure rules now.
@@ -33,14 +31,13 @@ struct ServiceCount {
 }
 
 impl Admission {
-    /// Counts at zero, for so many services and connections.
-    pub(super) fn new(services: u32, connections: u32, seed: u64) -> io::Result<Admission> {
-        Ok(Admission {
+    /// Counts at zero, for so many services.
+    pub(super) fn new(services: u32) -> Admission {
+        Admission {
             services: vec![ServiceCount::default(); services as usize],
-            clients: Clients::new(connections, seed)?,
             embryonic: 0,
             secure: false,
-        })
+        }
     }
 
     /// A TCP connection has become half open, or is it no longer.
@@ -84,26 +81,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn within(&mut self, slot: u32, limits: &Limits, client: IpAddr) -> Result<(), DropReason> {
         let workers = u32::from(self.snapshot.shards.workers());
         let share = |limit: u32| limit.div_ceil(workers);
-        let Admission { services, clients, .. } = &mut self.admission;
-        let Some(count) = services.get_mut(slot as usize) else {
+        let Some(count) = self.admission.services.get_mut(slot as usize) else {
             return Ok(());
         };
         if limits.connections != 0 && count.connections >= share(limits.connections) {
             return Err(DropReason::ServiceLimit);
         }
-        if limits.by_client() {
-            // Connections of one client come to all workers, by their ports.
-            let allowed = Allowed {
-                connections: share(limits.client_connections),
-                rate: share(limits.client_rate),
-            };
-            clients
-                .allows(client, slot, allowed, self.now)
-                .map_err(|denied| match denied {
-                    Denied::Connections => DropReason::ClientLimit,
-                    Denied::Rate => DropReason::ClientRate,
-                    Denied::Memory => DropReason::ClientMemory,
-                })?;
+        // Connections of one client come to all workers, by their ports.
+        let group = Group::Service(slot);
+        if limits.client_connections != 0
+            && self.clients.count(group, client) >= share(limits.client_connections)
+        {
+            return Err(DropReason::ClientLimit);
+        }
+        // A client without a connection has opened none in this second, or none that is not over already.
+        if limits.client_rate != 0
+            && let Some(rate) = self.clients.rate(group, client)
+            && !rate.allows(self.now, share(limits.client_rate))
+        {
+            return Err(DropReason::ClientRate);
         }
         if limits.rate != 0 && !count.rate.allows(self.now, share(limits.rate)) {
             return Err(DropReason::ServiceRate);
@@ -117,21 +113,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         limit < 100 && u64::from(self.admission.embryonic) * 100 >= self.table.capacity() as u64 * u64::from(limit)
     }
 
-    /// Counts a connection that has been opened.
-    pub(super) fn count_in(&mut self, record: &Record) {
-        if !is_counted(record) {
+    /// Counts a connection that has been opened: this record.
+    pub(super) fn count_in(&mut self, id: RecordId, record: &Record) {
+        let group = if record.flags.has(Flags::SNAT) {
+            Group::Rule(record.server)
+        } else if record.flags.has(Flags::TEMPLATE) {
             return;
-        }
-        let Some(count) = self.admission.services.get_mut(record.service as usize) else {
-            return;
+        } else {
+            if let Some(count) = self.admission.services.get_mut(record.service as usize) {
+                count.connections += 1;
+            }
+            let service = self.snapshot.service(record.service);
+            if !service.is_some_and(|service| service.policy.limits.by_client()) {
+                return;
+            }
+            Group::Service(record.service)
         };
-        count.connections += 1;
-        let by_client = |limits: &Limits| limits.by_client();
-        let service = self.snapshot.service(record.service);
-        if service.is_some_and(|service| by_client(&service.policy.limits)) {
-            let client = client_of(&self.table, record);
-            self.admission.clients.opened(client, record.service, self.now);
-        }
+        let client = client_of(&self.table, self.table.get(id));
+        let counted = self.clients.add(group, client, self.now);
+        debug_assert!(counted, "a client has a place as long as a connection has");
     }
 
     /// Counts a connection that ends, and is still in the table.
@@ -140,15 +140,21 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let was = record.tcp_state().is_embryonic();
             self.admission.embryonic_changed(was, false);
         }
-        if !is_counted(record) {
+        let group = if record.flags.has(Flags::SNAT) {
+            Group::Rule(record.server)
+        } else if record.flags.has(Flags::TEMPLATE) {
             return;
-        }
-        if let Some(count) = self.admission.services.get_mut(record.service as usize) {
-            count.connections = count.connections.saturating_sub(1);
-        }
-        if !self.admission.clients.is_empty() {
-            let client = client_of(&self.table, record);
-            self.admission.clients.closed(client, record.service);
+        } else {
+            if let Some(count) = self.admission.services.get_mut(record.service as usize) {
+                count.connections = count.connections.saturating_sub(1);
+            }
+            Group::Service(record.service)
+        };
+        if !self.clients.is_empty() {
+            // One of a service that was opened before the service counted clients may be taken for one that was counted:
+            // then the client may open one more than it should.
+            let known = self.clients.remove(group, client_of(&self.table, record));
+            debug_assert!(known || !record.flags.has(Flags::SNAT), "a host has lost a connection that it never had");
         }
     }
 
@@ -163,11 +169,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             _ => true,
         };
     }
-}
-
-/// Whether a record is a connection of a service.
-fn is_counted(record: &Record) -> bool {
-    !record.flags.has(Flags::SNAT) && !record.flags.has(Flags::TEMPLATE)
 }
 
 fn client_of<X: FlowIndex>(table: &ConnectionTable<X>, record: &Record) -> IpAddr {

@@ -33,7 +33,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stats.opened.add(1);
         self.stats.connections.set(self.table.len() as u64);
         self.weigh(server);
-        self.count_in(&record);
+        self.count_in(id, &record);
         self.follow_sequences(id);
         self.disturbed.opened = true;
         Ok(id)

@@ -4,6 +4,7 @@
 use super::burst::Burst;
 use super::ends::addresses6;
 use super::schedule::{Refusal, Reply, Scheduled};
+use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
@@ -45,6 +46,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             // A packet earlier in the burst may have opened this one's connection, or ended it.
             if self.disturbed.closed || (self.disturbed.opened && hit.is_none()) {
                 hit = self.table.lookup(&burst.queries[index]);
+            }
+            if hit.is_none()
+                && self.outbound == Outbound::Both
+                && !burst.is_settled(place)
+                && let Some(owner) =
+                    self.second_owner(&super::ends::of(headers, packet.bytes()), headers.protocol)
+            {
+                let arrival = burst.arrival(place).settled();
+                self.hand_over(owner, arrival, packet);
+                continue;
             }
             match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
                 Ok(Way {
@@ -171,10 +182,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = *self.table.get(hit.id);
         match hit.direction {
             Direction::Inbound => {
-                if self.servers[record.server as usize].is_ours {
+                let neighbour = if record.flags.has(Flags::SNAT) {
+                    let outside = self.table.ends(&record).server.ip();
+                    self.outside_neighbour(outside)?
+                } else if self.servers[record.server as usize].is_ours {
                     return Err(self.nothing_listens(hit));
-                }
-                let neighbour = self.server_neighbour(record.server)?;
+                } else {
+                    self.server_neighbour(record.server)?
+                };
                 self.table.get_mut(hit.id).neighbour_in = neighbour.0;
                 Ok(neighbour)
             }

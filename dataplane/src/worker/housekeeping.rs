@@ -4,6 +4,7 @@
 use super::connection::ServerLoads;
 use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
+use super::snat;
 use super::transmit::Link;
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
@@ -45,7 +46,7 @@ pub(super) fn announcer() -> Announcer {
 
 /// Lets each kind of event through once a second.
 #[derive(Default)]
-pub(super) struct EventGate([RateLimit; 3]);
+pub(super) struct EventGate([RateLimit; 5]);
 
 impl EventGate {
     fn lets_through(&mut self, event: &Event, now: Tick) -> bool {
@@ -55,6 +56,8 @@ impl EventGate {
             Event::LocalPortsLow { .. } => return true,
             Event::TableFull => 1,
             Event::NeighbourFailed => 2,
+            Event::SnatPortsExhausted { .. } => 3,
+            Event::SnatPortsLow { .. } => 4,
         };
         self.0[kind].allows(now, 1)
     }
@@ -247,6 +250,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
             self.adopt_service(None, service);
         }
+        self.adopt_rules(&snapshot);
         self.judge_security();
         self.stats.epoch.set(snapshot.epoch);
     }
@@ -294,7 +298,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (None, None) => {}
             }
         }
-        if reviews {
+        self.adopt_rules(&new);
+        if reviews || !Arc::ptr_eq(&old.snat, &new.snat) {
             self.review_from = Some(0);
         }
         self.judge_security();
@@ -329,7 +334,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     },
                 }),
         );
-        self.passes_by = snapshot.has_nat() || snapshot.settings.transit;
+        self.passes_by = snapshot.has_nat() || snapshot.settings.transit || !snapshot.snat.is_empty();
+        self.outbound = snat::Outbound::of(snapshot);
+    }
+
+    /// Slots of rules have no server's state, but for one that had them before.
+    fn adopt_rules(&mut self, snapshot: &Snapshot) {
+        for rule in snapshot.snat.rules() {
+            self.servers[rule.slot as usize] = ServerState::default();
+        }
     }
 
     fn set_static_neighbours(&mut self, snapshot: &Snapshot) {

@@ -100,6 +100,35 @@ pub enum Event {
         /// Ports that there are.
         capacity: u64,
     },
+    /// No local port was left for a connection of an SNAT rule.
+    SnatPortsExhausted {
+        /// The slot of the rule.
+        rule: u32,
+        /// The address outside.
+        destination: IpAddr,
+        /// The port outside, host order; 0 for echo.
+        destination_port: u16,
+        /// The IP protocol number.
+        protocol: u8,
+    },
+    /// Few ports of an SNAT rule's local addresses are left towards a server outside. At most once a second, not only
+    /// for each rise: there are too many servers to remember.
+    SnatPortsLow {
+        /// The slot of the rule.
+        rule: u32,
+        /// The address outside.
+        destination: IpAddr,
+        /// The port outside, host order; 0 for echo.
+        destination_port: u16,
+        /// The IP protocol number.
+        protocol: u8,
+        /// How near the end is.
+        pressure: Pressure,
+        /// Ports in use.
+        used: u64,
+        /// Ports that there are.
+        capacity: u64,
+    },
     /// The connection table is full.
     TableFull,
     /// A neighbour does not answer ARP or neighbour discovery, and packets waited for it in vain; `show neighbours` names it.

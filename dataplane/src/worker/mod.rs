@@ -33,6 +33,7 @@ mod receive;
 mod rewriting;
 mod schedule;
 pub mod shard;
+mod snat;
 mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -159,8 +160,12 @@ pub struct Worker<I: Io, X: FlowIndex> {
     locals: LocalPorts,
     neighbours: NeighbourTable<I::Packet>,
     fragments: Reassembly<I::Packet>,
-    /// Whether packets to strangers may be ours: replies of NAT servers, or a router's work.
+    /// Whether packets to strangers may be ours: replies of NAT servers, SNAT, or a router's work.
     passes_by: bool,
+    /// Whose packets to strangers are.
+    outbound: snat::Outbound,
+    /// The connections of clients, where they are limited, and of hosts behind SNAT.
+    clients: clients::Clients,
     /// The identification given last to a packet of our own, or to fragments of a shared address.
     identification: u32,
     /// How far the next one is: a power of two that is no less than the number of workers, each of which begins at
@@ -241,6 +246,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             neighbours,
             fragments: Reassembly::new(sizes.fragments, sizes.seed ^ 0x6672_6167),
             passes_by: false,
+            outbound: snat::Outbound::Destination,
+            clients: clients::Clients::new(sizes.connections, sizes.seed ^ 0x736e_6174)?,
             identification: sizes.seed as u32 & !(step - 1) | u32::from(number),
             identification_step: step,
             links: Vec::with_capacity(ports),
@@ -263,11 +270,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             sweep: housekeeping::Sweep::default(),
             review_from: None,
             next_drained: None,
-            admission: admission::Admission::new(
-                sizes.services,
-                sizes.connections,
-                sizes.seed.rotate_left(17) ^ 0x6164_6d69_7473,
-            )?,
+            admission: admission::Admission::new(sizes.services),
             snapshot,
         };
         worker.begin();

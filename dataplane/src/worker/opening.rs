@@ -145,9 +145,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Takes a local port towards the server, whose pairs know it as `end`. When none is free, the connection that has
-    /// been closing longest between these addresses gives up its own; then the last sequence number that the server was
-    /// shown there is returned too, if it matters.
+    /// Takes a local port towards the server, whose pairs know it as `end`, for a service: see [`Worker::take_or_recycle`].
     fn give_local_port(
         &mut self,
         server: &Server,
@@ -155,29 +153,39 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         ends: &Ends,
         service: u32,
     ) -> Result<(Taken, Option<u32>), Refusal> {
-        let recyclable = match self.take_local_port(server, end, ends, service) {
-            Ok(taken) => {
-                self.watch_local_ports(server, end, service);
-                return Ok((taken, None));
-            }
-            Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory.into()),
+        let given = self.take_or_recycle(end, |worker| worker.take_local_port(server, end, ends, service));
+        match given {
+            Ok(_) => self.watch_local_ports(server, end, service),
+            Err(DropReason::LocalPortsExhausted) => self.report(Event::LocalPortsExhausted {
+                virtual_address: ends.destination,
+                virtual_port: ends.destination_port,
+                server: server.address,
+                server_port: server.port,
+            }),
+            Err(_) => {}
+        }
+        given.map_err(Refusal::from)
+    }
+
+    /// Takes a local port towards `end` by `take`. When none is free, the connection that has been closing longest
+    /// between these addresses gives up its own; then the last sequence number that the server was shown there is
+    /// returned too, if it matters.
+    pub(super) fn take_or_recycle(
+        &mut self,
+        end: &local::Server,
+        take: impl Fn(&mut Worker<I, X>) -> Result<Taken, TakeError>,
+    ) -> Result<(Taken, Option<u32>), DropReason> {
+        let recyclable = match take(self) {
+            Ok(taken) => return Ok((taken, None)),
+            Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory),
             Err(TakeError::Exhausted { recyclable }) => recyclable,
         };
-        if let Some(old) = recyclable {
-            let last_sequence = self.table.get(old).last_shown();
-            self.close(old);
-            if let Ok(taken) = self.take_local_port(server, end, ends, service) {
-                self.locals.count_recycled(&end.pair(taken.local));
-                return Ok((taken, last_sequence));
-            }
-        }
-        self.report(Event::LocalPortsExhausted {
-            virtual_address: ends.destination,
-            virtual_port: ends.destination_port,
-            server: server.address,
-            server_port: server.port,
-        });
-        Err(DropReason::LocalPortsExhausted.into())
+        let old = recyclable.ok_or(DropReason::LocalPortsExhausted)?;
+        let last_sequence = self.table.get(old).last_shown();
+        self.close(old);
+        let taken = take(self).map_err(|_| DropReason::LocalPortsExhausted)?;
+        self.locals.count_recycled(&end.pair(taken.local));
+        Ok((taken, last_sequence))
     }
 
     /// Tries the service's groups of local addresses in their order.
@@ -211,7 +219,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
 /// The addresses of an IPv6 connection, which stand beside its record. `answered` is whom the server answers, if the
 /// answers pass the gateway.
-fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> Option<Addresses6> {
+pub(super) fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> Option<Addresses6> {
     let (IpAddr::V6(client), IpAddr::V6(vip)) = (ends.source, ends.destination) else {
         return None;
     };
@@ -223,7 +231,7 @@ fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> O
 }
 
 /// Of what two groups of local addresses said, what helps more: a connection to recycle, then the lack of memory.
-fn worth_more(first: TakeError, second: TakeError) -> TakeError {
+pub(super) fn worth_more(first: TakeError, second: TakeError) -> TakeError {
     match (first, second) {
         (TakeError::Exhausted { recyclable: Some(_) }, _)
         | (TakeError::Memory, TakeError::Exhausted { recyclable: None }) => first,
@@ -234,7 +242,7 @@ fn worth_more(first: TakeError, second: TakeError) -> TakeError {
 /// Makes a connection on a recycled local port acceptable to a server that still remembers the old one in
 /// TIME_WAIT (RFC 9293 3.6.1, RFC 6191): the initial sequence number that it is shown lies above the last of the
 /// old connection, and no timestamp is shown, since the clocks of two clients cannot be compared.
-fn succeed(record: &mut Record, last: u32) {
+pub(super) fn succeed(record: &mut Record, last: u32) {
     /// How far above: more than a window that may still be under way, and no more than needed.
     const MARGIN: u32 = 1 << 16;
     let above = record.sequence.wrapping_sub(last);

@@ -78,7 +78,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Err(DropReason::BadSource.into());
         }
         if self.snapshot.addresses.class_of(ends.destination) == AddressClass::None {
-            return self.pass_by(headers, packet, &ends, port).map(Scheduled::Once);
+            return self.pass_by(headers, packet, &ends, port);
         }
         let service = service_for(&self.snapshot, headers, &ends)?;
         let (slot, one_packet) = (service.slot, service.one_packet);
@@ -187,12 +187,12 @@ fn next_random(state: &mut u64) -> u64 {
 }
 
 /// Whether a TCP segment may open a connection: LVS takes SYN with or without ACK.
-fn opens_tcp(flags: u8, sloppy: bool) -> bool {
+pub(super) fn opens_tcp(flags: u8, sloppy: bool) -> bool {
     flags & tcp::RST == 0 && (flags & tcp::SYN != 0 || sloppy)
 }
 
 /// Whether an SCTP packet may open an association: one with an INIT chunk; with `sloppy`, any but an ABORT.
-fn opens_sctp(event: u8, sloppy: bool) -> bool {
+pub(super) fn opens_sctp(event: u8, sloppy: bool) -> bool {
     event == sctp::Event::Init as u8
         || (sloppy && event != sctp::Event::Abort as u8 && event != sctp::Event::None as u8)
 }

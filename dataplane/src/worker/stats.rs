@@ -112,6 +112,8 @@ pub struct WorkerStats {
     pub toa_added: Counter,
     /// Client segments that were due to carry that option and went without, for want of room.
     pub toa_no_room: Counter,
+    /// SNAT connections that got another local address than the one that their host has, because that was dry.
+    pub snat_moved: Counter,
     /// Packets dropped, by reason.
     pub drops: [Counter; DropReason::COUNT],
     /// Packets received, by port.
@@ -154,6 +156,7 @@ impl WorkerStats {
             completed_checksums: Counter::default(),
             toa_added: Counter::default(),
             toa_no_room: Counter::default(),
+            snat_moved: Counter::default(),
             drops: std::array::from_fn(|_| Counter::default()),
             port_received: zeroes(ports),
             port_sent: zeroes(ports),

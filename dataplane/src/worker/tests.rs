@@ -30,6 +30,7 @@ mod refusals;
 mod sctp;
 mod services;
 mod snapshots;
+mod snat;
 mod special;
 mod split;
 mod steering;
