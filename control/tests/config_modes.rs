@@ -6,8 +6,8 @@ use dataplane::flow::{Mode, TcpState};
 use dataplane::neighbour::AddressClass;
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::service::{
-    Limits, NoServer, NoService, OnRemove, Policy, PortSettings, Protocol, ServiceKey, Snapshot, Tunnel, TunnelChecksum, TunnelKind,
-    VipPolicy,
+    Limits, NoServer, NoService, OnRemove, Policy, PortSettings, Protocol, ServiceKey, Snapshot, Tunnel,
+    TunnelChecksum, TunnelKind, VipPolicy,
 };
 use dataplane::time::seconds;
 use std::net::IpAddr;

@@ -108,8 +108,16 @@ fn a_reload_tells_what_of_a_service_is_different() {
         ("close: 3", "close: 4"),
     ] {
         let changed = BASE.replace(old, new);
-        assert_eq!(model.apply_file(&parse(&changed)).unwrap().services_changed, 1, "{new}");
-        assert_eq!(model.apply_file(&parse(BASE)).unwrap().services_changed, 1, "{new}");
+        assert_eq!(
+            model.apply_file(&parse(&changed)).unwrap().services_changed,
+            1,
+            "{new}"
+        );
+        assert_eq!(
+            model.apply_file(&parse(BASE)).unwrap().services_changed,
+            1,
+            "{new}"
+        );
     }
 }
 
@@ -159,7 +167,10 @@ fn a_quiesced_server_that_returns_rises_and_a_lone_one_does_not() {
     assert_eq!(weights(&at(&mut model, 35)), [(11, 200), (12, 50)]);
     // Both are gone, and one comes back: it is all that there is.
     for server in [11, 12] {
-        run(&mut model, &format!("-e -t 203.0.113.100:80 -r 10.0.0.{server} -m -w 0"));
+        run(
+            &mut model,
+            &format!("-e -t 203.0.113.100:80 -r 10.0.0.{server} -m -w 0"),
+        );
     }
     at(&mut model, 40);
     run(&mut model, "-e -t 203.0.113.100:80 -r 10.0.0.12 -m -w 1");

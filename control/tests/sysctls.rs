@@ -39,9 +39,14 @@ fn what_is_called_a_key_is_one() {
         if here.starts_with("not there") {
             continue;
         }
-        let key = here.strip_prefix("`settings.").and_then(|rest| rest.split('`').next());
+        let key = here
+            .strip_prefix("`settings.")
+            .and_then(|rest| rest.split('`').next());
         let key = key.unwrap_or_else(|| panic!("{name}: neither a key nor a reason: {here}"));
-        assert!(settings.contains(&format!("\n| `{key}` |")), "{key} is documented");
+        assert!(
+            settings.contains(&format!("\n| `{key}` |")),
+            "{key} is documented"
+        );
         assert_eq!(key, name, "called as in LVS");
     }
 }

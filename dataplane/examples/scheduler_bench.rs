@@ -7,7 +7,9 @@ use dataplane::neighbour::{AddressTable, RouteTable};
 use dataplane::scheduler::{
     Arrival, Load, Loads, Scheduler, SchedulerFlags, SchedulerKind, SchedulerState, SchedulerTables,
 };
-use dataplane::service::{Network, Policy, Protocol, Server, Service, ServiceKey, Settings, Snapshot, Tunnel};
+use dataplane::service::{
+    Network, Policy, Protocol, Server, Service, ServiceKey, Settings, Snapshot, Tunnel,
+};
 use dataplane::time::Tick;
 use dataplane::worker::shard::ShardMap;
 use std::net::{IpAddr, Ipv4Addr};

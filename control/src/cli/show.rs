@@ -200,7 +200,8 @@ fn warnings(service: &Service) -> String {
     let servers = Some(service.servers_with_warnings).filter(|number| *number > 0);
     let servers = servers.map(|number| format!("{}: see show servers", count(number, "server")));
     let departing = Some(service.departing).filter(|number| *number > 0);
-    let departing = departing.map(|number| format!("{} of removed servers", count(number as usize, "connection")));
+    let departing =
+        departing.map(|number| format!("{} of removed servers", count(number as usize, "connection")));
     let warnings: Vec<String> = servers.into_iter().chain(departing).collect();
     warnings.join("; ")
 }
@@ -233,7 +234,11 @@ fn flags(service: &Service) -> String {
         ("client-connections", limits.client_connections),
         ("client-rate", limits.client_rate),
     ];
-    flags.extend(limits.iter().filter_map(|(name, limit)| Some(format!("{name}={}", (*limit)?))));
+    flags.extend(
+        limits
+            .iter()
+            .filter_map(|(name, limit)| Some(format!("{name}={}", (*limit)?))),
+    );
     flags.join(",")
 }
 

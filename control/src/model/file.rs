@@ -210,8 +210,15 @@ impl Model {
     /// A service's own timeouts: the very ones that it has, when they are equal.
     fn service_timeouts(&self, key: ServiceKey, wanted: &config::Service) -> Option<Arc<Timeouts>> {
         let wanted = wanted.timeouts?;
-        let present = self.services.get(&key).and_then(|entry| entry.service.timeouts.clone());
-        Some(present.filter(|own| **own == wanted).unwrap_or_else(|| Arc::new(wanted)))
+        let present = self
+            .services
+            .get(&key)
+            .and_then(|entry| entry.service.timeouts.clone());
+        Some(
+            present
+                .filter(|own| **own == wanted)
+                .unwrap_or_else(|| Arc::new(wanted)),
+        )
     }
 
     fn apply_servers(

@@ -31,7 +31,8 @@ impl SlowStart {
     /// The service as workers get it in a snapshot at `now`, the time since the start; it is the `epoch`th.
     pub(super) fn apply(&mut self, service: &Arc<Service>, now: Duration, epoch: u64) -> Arc<Service> {
         let before = self.0.remove(&service.key);
-        let takes = Duration::from_millis(u64::from(service.policy.slow_start) * 1000 / u64::from(TICKS_PER_SECOND));
+        let takes =
+            Duration::from_millis(u64::from(service.policy.slow_start) * 1000 / u64::from(TICKS_PER_SECOND));
         if takes.is_zero() || !SCHEDULERS.contains(&service.scheduler) {
             return Arc::clone(service);
         }
@@ -78,7 +79,11 @@ fn lower(
 ) {
     let service = Service::edit(shown);
     let heaviest = service.servers.iter().map(|server| server.weight).max();
-    let steps = if heaviest.is_some_and(|weight| weight <= HEAVIEST) { STEPS } else { 1 };
+    let steps = if heaviest.is_some_and(|weight| weight <= HEAVIEST) {
+        STEPS
+    } else {
+        1
+    };
     for server in service.servers.iter_mut().filter(|server| server.weight > 0) {
         let full = server.weight * steps;
         let since = serving.get(&SocketAddr::new(server.address, server.port));

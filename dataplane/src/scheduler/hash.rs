@@ -65,7 +65,8 @@ impl Scheduler for Hashed {
         let usable = |place: usize| {
             let position = *table.get(place)? as usize;
             let server = service.servers.get(position)?;
-            (loads.usable(server) && bound.is_none_or(|bound| bound.has_room(server, loads))).then_some(position)
+            (loads.usable(server) && bound.is_none_or(|bound| bound.has_room(server, loads)))
+                .then_some(position)
         };
         let first = self.place(arrival, port, 0, table.len());
         if let Some(position) = usable(first) {

@@ -1,8 +1,8 @@
 //! The snapshot itself, with what is derived from its services so that no packet has to search.
 
 use super::{
-    NoServer, NoService, PortSettings, Protocol, Server, Service, ServiceKey, Settings, SnatRules, StaticNeighbour,
-    VipPolicy,
+    NoServer, NoService, PortSettings, Protocol, Server, Service, ServiceKey, Settings, SnatRules,
+    StaticNeighbour, VipPolicy,
 };
 use crate::flow::{Flags, Mode, Record, Timeouts};
 use crate::neighbour::{AddressTable, RouteTable};

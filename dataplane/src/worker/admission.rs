@@ -67,15 +67,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if limits.is_none() {
             return Ok(());
         }
-        self.within(slot, &limits, ends.source).map_err(|reason| match reason {
-            // As a server over its threshold is none to new connections.
-            DropReason::ServiceLimit | DropReason::ClientLimit => Refusal {
-                reason,
-                ..no_server(&self.snapshot, ends.destination)
-            },
-            // What comes too fast is not answered, or the answers would be as fast.
-            _ => reason.into(),
-        })
+        self.within(slot, &limits, ends.source)
+            .map_err(|reason| match reason {
+                // As a server over its threshold is none to new connections.
+                DropReason::ServiceLimit | DropReason::ClientLimit => Refusal {
+                    reason,
+                    ..no_server(&self.snapshot, ends.destination)
+                },
+                // What comes too fast is not answered, or the answers would be as fast.
+                _ => reason.into(),
+            })
     }
 
     fn within(&mut self, slot: u32, limits: &Limits, client: IpAddr) -> Result<(), DropReason> {
@@ -110,7 +111,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Whether half-open connections have all the room that they may have.
     fn is_full_of_embryos(&self) -> bool {
         let limit = self.snapshot.settings.embryonic_limit;
-        limit < 100 && u64::from(self.admission.embryonic) * 100 >= self.table.capacity() as u64 * u64::from(limit)
+        limit < 100
+            && u64::from(self.admission.embryonic) * 100 >= self.table.capacity() as u64 * u64::from(limit)
     }
 
     /// Counts a connection that has been opened: this record.
@@ -154,7 +156,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             // One of a service that was opened before the service counted clients may be taken for one that was counted:
             // then the client may open one more than it should.
             let known = self.clients.remove(group, client_of(&self.table, record));
-            debug_assert!(known || !record.flags.has(Flags::SNAT), "a host has lost a connection that it never had");
+            debug_assert!(
+                known || !record.flags.has(Flags::SNAT),
+                "a host has lost a connection that it never had"
+            );
         }
     }
 

@@ -91,7 +91,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if record.protocol == ipv4::TCP
             && record.flags.has(Flags::EXTENDED)
             && is_open(record.tcp_state())
-            && self.service_of_record(record).is_some_and(|service| service.policy.reset_idle)
+            && self
+                .service_of_record(record)
+                .is_some_and(|service| service.policy.reset_idle)
         {
             self.reset_ends(id);
         }
@@ -109,7 +111,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = self.table.get(id);
         let may_reset = record.protocol == ipv4::TCP
             && !record.flags.has(Flags::TEMPLATE)
-            && self.service_of_record(record).is_some_and(|service| service.policy.may_reset());
+            && self
+                .service_of_record(record)
+                .is_some_and(|service| service.policy.may_reset());
         if may_reset {
             let _ = self.table.extend(id);
         }
@@ -149,7 +153,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let blind = at.expected.is_none().then_some(0);
         for sequence in each(at.expected, at.sent.or(blind)) {
             let acknowledgement = at.acknowledgement;
-            let fill = |out: &mut I::Packet| craft::tcp_reset_between(out, vip, client, sequence, acknowledgement);
+            let fill =
+                |out: &mut I::Packet| craft::tcp_reset_between(out, vip, client, sequence, acknowledgement);
             if let Some(packet) = self.fresh(fill) {
                 self.send_to(client.ip(), packet);
             }
@@ -159,7 +164,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let own = |expected: u32| expected.wrapping_sub(record.sequence_shift);
         for sequence in each(at.expected.map(own), at.sent) {
             let acknowledgement = at.acknowledgement;
-            let fill = |out: &mut I::Packet| craft::tcp_reset_between(out, client, vip, sequence, acknowledgement);
+            let fill =
+                |out: &mut I::Packet| craft::tcp_reset_between(out, client, vip, sequence, acknowledgement);
             if let Some(packet) = self.fresh(fill) {
                 self.send_to_server(id, packet);
             }
@@ -189,7 +195,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Servers that are in the old snapshot and not in the new one: what becomes of their connections, as the service
     /// says now, or said last. True when some may have to end.
-    pub(super) fn note_removed(&mut self, before: &Service, now: Option<&Service>, snapshot: &Snapshot) -> bool {
+    pub(super) fn note_removed(
+        &mut self,
+        before: &Service,
+        now: Option<&Service>,
+        snapshot: &Snapshot,
+    ) -> bool {
         let policy = now.unwrap_or(before).policy;
         let mut removed = false;
         for server in &before.servers {
@@ -230,7 +241,10 @@ impl super::ServerState {
 
 /// Whether an end may still hold a connection in this state for open.
 fn is_open(state: TcpState) -> bool {
-    !matches!(state, TcpState::None | TcpState::TimeWait | TcpState::Close | TcpState::Listen)
+    !matches!(
+        state,
+        TcpState::None | TcpState::TimeWait | TcpState::Close | TcpState::Listen
+    )
 }
 
 /// Both sequence numbers that an end may expect next, if they differ.

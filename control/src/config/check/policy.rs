@@ -11,7 +11,10 @@ use crate::model::slow_start::SCHEDULERS;
 /// Checks the service that stands at `path`.
 pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
     let own = &raw.policy;
-    if let Some(place) = own.drain_deadline.filter(|_| own.policy.on_remove != OnRemove::Drain) {
+    if let Some(place) = own
+        .drain_deadline
+        .filter(|_| own.policy.on_remove != OnRemove::Drain)
+    {
         let problem = "`drain_deadline` without `on_remove: drain`: nothing drains";
         let fault = Fault::new(problem, "remove it, or write `on_remove: drain`");
         report.error(place, format!("{path}.drain_deadline"), fault);
@@ -19,7 +22,9 @@ pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
     let listens = |protocol| {
         let mut listeners = raw.listeners.iter().map(|(_, listener)| listener.protocol);
         // What could not be read may be anything.
-        raw.listeners.incomplete() || raw.listeners.items.is_empty() || listeners.any(|other| other == protocol)
+        raw.listeners.incomplete()
+            || raw.listeners.items.is_empty()
+            || listeners.any(|other| other == protocol)
     };
     if let Some(place) = own.reset_idle.filter(|_| !listens(Protocol::Tcp)) {
         let problem = "`on_idle: reset` without a TCP listener: only TCP has resets";
@@ -32,7 +37,10 @@ pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
         report.error(place, format!("{path}.expire_quiescent"), fault);
     }
     if let Some(place) = own.slow_start.filter(|_| !SCHEDULERS.contains(&raw.scheduler)) {
-        let problem = format!("`slow_start` with `{}`, which does not share by weight", raw.scheduler.name());
+        let problem = format!(
+            "`slow_start` with `{}`, which does not share by weight",
+            raw.scheduler.name()
+        );
         let fault = Fault::new(problem, "remove it, or use the scheduler wlc, wrr, sed or twos");
         report.error(place, format!("{path}.slow_start"), fault);
     }

@@ -95,7 +95,10 @@ fn percent(text: &str) -> Result<u32, Fault> {
         return Err(fault());
     }
     let hundredths: u32 = format!("{whole}{decimals:0<2}").parse().map_err(|_| fault())?;
-    (101..=10_000).contains(&hundredths).then_some(hundredths).ok_or_else(fault)
+    (101..=10_000)
+        .contains(&hundredths)
+        .then_some(hundredths)
+        .ok_or_else(fault)
 }
 
 fn limits(field: Option<Field<'_>>, report: &mut Report) -> (Limits, Vec<(&'static str, Place)>) {

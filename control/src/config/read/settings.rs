@@ -113,14 +113,7 @@ pub(crate) fn settings(
 
 /// By LVS's number, or in words.
 fn secure_tcp(fields: &Fields<'_>, report: &mut Report) -> u8 {
-    const WORDS: [(&str, u8); 6] = [
-        ("false", 0),
-        ("true", 3),
-        ("0", 0),
-        ("1", 1),
-        ("2", 2),
-        ("3", 3),
-    ];
+    const WORDS: [(&str, u8); 6] = [("false", 0), ("true", 3), ("0", 0), ("1", 1), ("2", 2), ("3", 3)];
     word(fields, "secure_tcp", &WORDS, report)
 }
 

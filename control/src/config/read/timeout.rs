@@ -76,13 +76,7 @@ pub(crate) fn timeouts(field: Option<Field<'_>>, sections: &Sections<'_>, report
     let mut timeouts = *sections.usual;
     let tcp = TCP.map(|(key, state)| (key, state as usize));
     let sctp = SCTP.map(|(key, state)| (key, state as usize));
-    states(
-        fields.get("tcp"),
-        sections.tcp,
-        &tcp,
-        &mut timeouts.tcp,
-        report,
-    );
+    states(fields.get("tcp"), sections.tcp, &tcp, &mut timeouts.tcp, report);
     states(
         fields.get("sctp"),
         sections.sctp,

@@ -78,7 +78,10 @@ mod tests {
         let (client, vip) = (ends("[2001:db8::1]:40000"), ends("[2001:db8:1::1]:80"));
         assert!(tcp_reset_between(&mut out, client, vip, 1, 2));
         let headers = parse(&out, &PortRules::default()).unwrap();
-        assert_eq!((headers.kind, headers.l4_flags), (Kind::Flow6, tcp::RST | tcp::ACK));
+        assert_eq!(
+            (headers.kind, headers.l4_flags),
+            (Kind::Flow6, tcp::RST | tcp::ACK)
+        );
         let v4 = ends("203.0.113.100:80");
         assert!(!tcp_reset_between(&mut out, client, v4, 1, 2));
     }

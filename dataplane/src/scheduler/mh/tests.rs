@@ -200,5 +200,8 @@ fn a_bound_holds_however_uneven_clients_are() {
     assert_eq!(rig.pick_for(&from(0xc633_6401, 2)), first);
     // One that is overloaded, or quiesced, is passed over.
     rig.overload(first.unwrap(), true);
-    assert!(rig.pick_for(&from(0xc633_6401, 3)).is_some_and(|other| Some(other) != first));
+    assert!(
+        rig.pick_for(&from(0xc633_6401, 3))
+            .is_some_and(|other| Some(other) != first)
+    );
 }

@@ -170,12 +170,19 @@ fn both_ends_of_a_removed_servers_connections_are_reset() {
         sent.extend(gateway.pass(seconds(1)));
         let (to_client, to_server) = resets(&sent, from);
         if both {
-            assert_eq!(to_client, [(5001, 1008), (5009, 1008)], "as far as it was seen to be, or is by now");
+            assert_eq!(
+                to_client,
+                [(5001, 1008), (5009, 1008)],
+                "as far as it was seen to be, or is by now"
+            );
             assert_eq!(to_server, [(end, 5001)]);
             let to = sent.iter().find(|seen| seen.port == LAN.0).unwrap();
             assert_eq!((to.from, to.to), (data.from, data.to));
         } else {
-            assert_eq!((to_client.as_slice(), to_server.len()), (&[(5001, 1008)][..], usize::from(mode == Mode::Dr)));
+            assert_eq!(
+                (to_client.as_slice(), to_server.len()),
+                (&[(5001, 1008)][..], usize::from(mode == Mode::Dr))
+            );
             if mode == Mode::Dr {
                 assert_eq!(to_server, [(1008, 5001)]);
             }
@@ -198,7 +205,10 @@ fn only_ends_that_may_wait_are_reset() {
     let mut sent = gateway.change(|plan| remove(plan, 1));
     sent.extend(gateway.pass(seconds(1)));
     let (to_client, to_server) = resets(&sent, open);
-    assert_eq!((&to_client[..], &to_server[..]), (&[(0, 1001)][..], &[(1001, 0)][..]));
+    assert_eq!(
+        (&to_client[..], &to_server[..]),
+        (&[(0, 1001)][..], &[(1001, 0)][..])
+    );
     assert_eq!(gateway.stats.connections.get(), 0);
 }
 
@@ -227,7 +237,12 @@ fn a_server_is_reset_in_its_own_numbers() {
 
 #[test]
 fn a_connection_that_times_out_is_reset_where_that_is_asked_for() {
-    for (mode, reset_idle) in [(Mode::Fullnat, true), (Mode::Dr, true), (Mode::Nat, true), (Mode::Nat, false)] {
+    for (mode, reset_idle) in [
+        (Mode::Fullnat, true),
+        (Mode::Dr, true),
+        (Mode::Nat, true),
+        (Mode::Nat, false),
+    ] {
         let policy = Policy {
             reset_idle,
             ..Policy::default()
@@ -315,13 +330,20 @@ fn a_removed_service_ends_its_connections_as_it_said() {
     let mut sent = gateway.change(|plan| plan.services[0] = None);
     sent.extend(gateway.pass(seconds(1)));
     let (to_client, to_server) = resets(&sent, from);
-    assert_eq!((&to_client[..], &to_server[..]), (&[(5001, 1001)][..], &[(1001, 5001)][..]));
+    assert_eq!(
+        (&to_client[..], &to_server[..]),
+        (&[(5001, 1001)][..], &[(1001, 5001)][..])
+    );
 }
 
 /// Sequence numbers are kept only where a service may want them.
 #[test]
 fn nothing_is_kept_beside_a_connection_that_is_never_reset() {
-    for (policy, kept) in [(Policy::default(), 0), (on_remove(OnRemove::Drain), 0), (on_remove(OnRemove::Reset), 1)] {
+    for (policy, kept) in [
+        (Policy::default(), 0),
+        (on_remove(OnRemove::Drain), 0),
+        (on_remove(OnRemove::Reset), 1),
+    ] {
         let mut gateway = Gateway::new(with(Plan::web(Mode::Nat, 1), policy));
         gateway.establish(client(1, 40000), WEB);
         let mut extended = 0;

@@ -273,7 +273,11 @@ impl Gateway {
                 services[record.service as usize] += 1;
             }
         });
-        assert_eq!(worker.admission.counts(), (embryonic, services), "counted for limits");
+        assert_eq!(
+            worker.admission.counts(),
+            (embryonic, services),
+            "counted for limits"
+        );
         assert!(self.stats.conserves(), "{:?}", self.stats);
     }
 }

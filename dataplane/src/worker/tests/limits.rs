@@ -48,7 +48,11 @@ fn a_service_takes_so_many_connections() {
     assert_eq!((one(told).icmp.0, gateway.stats.connections.get()), (3, 1000));
     gateway.forward(&Sent::tcp(from(0), WEB, ACK));
     gateway.change(|plan| plan.settings.no_server = NoServer::Reset);
-    assert_eq!(one(gateway.inbound(&syn(from(1000)))).flags, RST | ACK, "told as `no_server` says");
+    assert_eq!(
+        one(gateway.inbound(&syn(from(1000)))).flags,
+        RST | ACK,
+        "told as `no_server` says"
+    );
     for n in 0..10 {
         gateway.forward(&Sent::tcp(from(n), WEB, ACK));
         gateway.forward(&Sent::tcp(from(n), WEB, RST));
@@ -74,15 +78,24 @@ fn one_client_cannot_take_what_is_for_all() {
         for port in 0..3 {
             assert_eq!(opens(&mut gateway, client(number, 40000 + port)), Ok(()));
         }
-        assert_eq!(opens(&mut gateway, client(number, 50000)), Err(DropReason::ClientLimit));
+        assert_eq!(
+            opens(&mut gateway, client(number, 50000)),
+            Err(DropReason::ClientLimit)
+        );
     }
     let over = client(3, 40000);
     gateway.forward(&Sent::tcp(over, WEB, ACK));
     gateway.forward(&Sent::tcp(over, WEB, RST));
     gateway.pass(seconds(11));
     assert_eq!(opens(&mut gateway, client(3, 50000)), Ok(()));
-    assert_eq!(opens(&mut gateway, client(3, 50001)), Err(DropReason::ClientLimit));
-    assert_eq!(opens(&mut gateway, client(2, 50001)), Err(DropReason::ClientLimit));
+    assert_eq!(
+        opens(&mut gateway, client(3, 50001)),
+        Err(DropReason::ClientLimit)
+    );
+    assert_eq!(
+        opens(&mut gateway, client(2, 50001)),
+        Err(DropReason::ClientLimit)
+    );
 }
 
 #[test]
@@ -100,7 +113,10 @@ fn new_connections_come_no_faster_than_allowed() {
     };
     assert_eq!([1, 2, 3].map(|number| count(&mut gateway, number, 0)), [4, 4, 2]);
     assert_eq!(
-        (gateway.drops(DropReason::ClientRate), gateway.drops(DropReason::ServiceRate)),
+        (
+            gateway.drops(DropReason::ClientRate),
+            gateway.drops(DropReason::ServiceRate)
+        ),
         (4, 4)
     );
     gateway.pass(seconds(1));
@@ -134,7 +150,11 @@ fn half_open_connections_have_a_room_of_their_own() {
     for n in 0..50 {
         gateway.establish(good(n), WEB);
     }
-    let flood = |gateway: &mut Gateway| (0..200).filter(|n| opens(gateway, client(2, 1024 + n)).is_ok()).count();
+    let flood = |gateway: &mut Gateway| {
+        (0..200)
+            .filter(|n| opens(gateway, client(2, 1024 + n)).is_ok())
+            .count()
+    };
     assert_eq!(flood(&mut gateway), 20);
     assert_eq!(gateway.drops(DropReason::EmbryonicLimit), 180);
     assert_eq!(opens(&mut gateway, good(50)), Err(DropReason::EmbryonicLimit));
@@ -152,7 +172,13 @@ fn half_open_connections_have_a_room_of_their_own() {
 /// `secure_tcp`: only the server's word establishes a connection; 1 and 2 when the table is nearly full.
 #[test]
 fn secure_rules_hold_when_they_should() {
-    for (secure_tcp, filled, secure) in [(0, 95, false), (1, 50, false), (1, 95, true), (2, 95, true), (3, 0, true)] {
+    for (secure_tcp, filled, secure) in [
+        (0, 95, false),
+        (1, 50, false),
+        (1, 95, true),
+        (2, 95, true),
+        (3, 0, true),
+    ] {
         let mut plan = Plan::web(Mode::Nat, 1);
         plan.sizes.connections = 100;
         plan.settings.secure_tcp = secure_tcp;
