@@ -144,11 +144,7 @@ fn routes_lead_to_both_families_and_into_vlans() {
 #[test]
 fn each_server_has_its_mode_port_and_tunnel() {
     let snapshot = snapshot();
-    let key = |text, port, protocol| ServiceKey {
-        address: address(text),
-        port,
-        protocol,
-    };
+    let key = |text, port, protocol| ServiceKey::new(address(text), port, protocol);
     let web = snapshot.find(&key("203.0.113.100", 80, Protocol::Tcp)).unwrap();
     let gue = |port, checksum| Tunnel {
         kind: TunnelKind::Gue { port },
@@ -212,11 +208,7 @@ fn each_server_has_its_mode_port_and_tunnel() {
 fn lives_of_connections_reach_the_workers() {
     let snapshot = snapshot();
     let of = |text, port, protocol| {
-        let key = ServiceKey {
-            address: address(text),
-            port,
-            protocol,
-        };
+        let key = ServiceKey::new(address(text), port, protocol);
         snapshot.find(&key).unwrap()
     };
     let web = of("203.0.113.100", 80, Protocol::Tcp);

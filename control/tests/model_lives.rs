@@ -6,6 +6,7 @@ use dataplane::flow::TcpState;
 use dataplane::packet::MacAddr;
 use dataplane::service::{OnRemove, PortSettings, Protocol, ServiceKey, Snapshot};
 use dataplane::time::seconds;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate::config::{self, Config};
@@ -52,11 +53,7 @@ fn run(model: &mut Model, line: &str) {
     model.apply_command(&ipvsadm::parse_line(line).unwrap()).unwrap();
 }
 
-const WEB: ServiceKey = ServiceKey {
-    address: std::net::IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 100)),
-    port: 80,
-    protocol: Protocol::Tcp,
-};
+const WEB: ServiceKey = ServiceKey::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 100)), 80, Protocol::Tcp);
 
 fn at(model: &mut Model, second: u64) -> Snapshot {
     model.set_time(Duration::from_secs(second));
@@ -68,8 +65,8 @@ fn weights(snapshot: &Snapshot) -> Vec<(u8, u32)> {
     let servers = snapshot.find(&WEB).unwrap().servers.iter();
     let mut weights: Vec<(u8, u32)> = servers
         .map(|server| match server.address {
-            std::net::IpAddr::V4(address) => (address.octets()[3], server.weight),
-            std::net::IpAddr::V6(_) => panic!("IPv4"),
+            IpAddr::V4(address) => (address.octets()[3], server.weight),
+            IpAddr::V6(_) => panic!("IPv4"),
         })
         .collect();
     weights.sort_unstable();

@@ -45,11 +45,7 @@ fn model(config: &Config) -> Model {
 }
 
 fn key(port: u16, protocol: Protocol) -> ServiceKey {
-    ServiceKey {
-        address: [203, 0, 113, 100].into(),
-        port,
-        protocol,
-    }
+    ServiceKey::new([203, 0, 113, 100].into(), port, protocol)
 }
 
 #[test]

@@ -51,11 +51,7 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
     };
     let service = Service {
         slot: 0,
-        key: ServiceKey {
-            address: Ipv4Addr::new(192, 0, 2, 1).into(),
-            port: 80,
-            protocol: Protocol::Tcp,
-        },
+        key: ServiceKey::new(Ipv4Addr::new(192, 0, 2, 1).into(), 80, Protocol::Tcp),
         scheduler: kind,
         scheduler_flags: SchedulerFlags::NONE,
         tables: SchedulerTables::default(),
@@ -100,7 +96,7 @@ fn round(kind: SchedulerKind, servers: u32, rounds: usize) -> f64 {
         let arrival = Arrival {
             source: IpAddr::V4(((random >> 32) as u32).into()),
             source_port: (random >> 16) as u16,
-            destination: service.key.address,
+            destination: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
             now: Tick(1),
             random: random ^ random << 32,
         };

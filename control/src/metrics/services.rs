@@ -11,8 +11,13 @@ struct Labels([String; 4]);
 impl Labels {
     fn of(table: &Table) -> Labels {
         let service = &table.service;
-        let (vip, port) = (service.address.to_string(), service.port.to_string());
-        Labels([service.name.clone(), vip, port, service.protocol.clone()])
+        // A firewall mark stands where the VIP does, and it has no port and no protocol.
+        let address = service.address.map(|address| address.to_string());
+        let vip = address.unwrap_or_else(|| service.listen.clone());
+        let port = service.port.map(|port| port.to_string());
+        let protocol = service.protocol.clone();
+        let [port, protocol] = [port, protocol].map(Option::unwrap_or_default);
+        Labels([service.name.clone(), vip, port, protocol])
     }
 
     fn service(&self) -> [&str; 4] {

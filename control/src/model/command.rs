@@ -99,8 +99,10 @@ impl Model {
         if self.services.contains_key(&spec.key) {
             return Err(Refusal::ServiceExists.into());
         }
-        self.refuse_drained(spec.key.address)?;
-        let addresses = self.addresses(Some(spec.key.address)).map_err(ModelError::from)?;
+        if let Some(vip) = spec.key.address() {
+            self.refuse_drained(vip)?;
+        }
+        let addresses = self.addresses(spec.key.address()).map_err(ModelError::from)?;
         self.insert_service(String::new(), spec)?;
         self.network.addresses = addresses;
         Ok(())
@@ -263,11 +265,7 @@ fn key_of(id: &ServiceId) -> Result<ServiceKey, CommandError> {
                 ipvsadm::Protocol::Udp => Protocol::Udp,
                 ipvsadm::Protocol::Sctp => Protocol::Sctp,
             };
-            Ok(ServiceKey {
-                address,
-                port,
-                protocol,
-            })
+            Ok(ServiceKey::new(address, port, protocol))
         }
     }
 }

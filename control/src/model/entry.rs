@@ -39,7 +39,7 @@ impl VirtualService {
             return None;
         }
         let end = SocketAddr::new(server.address, server.port);
-        let own = Some(server.port).filter(|port| *port != self.service.key.port);
+        let own = Some(server.port).filter(|port| *port != self.service.key.port());
         self.ignored_ports.get(&end).copied().or(own)
     }
 }

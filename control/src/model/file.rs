@@ -278,11 +278,7 @@ fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
 }
 
 fn key_of(listener: &config::Listener) -> ServiceKey {
-    ServiceKey {
-        address: listener.address,
-        port: listener.port,
-        protocol: listener.protocol,
-    }
+    ServiceKey::new(listener.address, listener.port, listener.protocol)
 }
 
 fn server_of(service: &config::Service, server: &config::Server, listener: &config::Listener) -> Server {

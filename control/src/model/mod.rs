@@ -177,7 +177,7 @@ impl Model {
         let vips = self
             .services
             .keys()
-            .map(|key| key.address)
+            .filter_map(ServiceKey::address)
             .chain(listed)
             .chain(more);
         let vips: BTreeSet<_> = vips.collect();

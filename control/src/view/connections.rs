@@ -187,7 +187,7 @@ fn named(gateway: &Gateway, name: &str) -> Result<HashSet<(u8, SocketAddr)>, Fil
     let found = services.filter(|entry| entry.name == name || entry.service.key.to_string() == name);
     let ends = found
         .map(|entry| entry.service.key)
-        .map(|key| (key.protocol as u8, (key.address, key.port).into()));
+        .filter_map(|key| Some((key.protocol()? as u8, (key.address()?, key.port()).into())));
     let ends: HashSet<_> = ends.collect();
     if ends.is_empty() {
         Err(FilterError::NoService(name.to_owned()))

@@ -246,7 +246,7 @@ fn servers_of(state: &State, group: &LocalGroup) -> [usize; 2] {
             .servers
             .iter()
             .filter(|server| uses_local_addresses(service, server))
-            .map(|server| (service.key.protocol, server))
+            .map(|server| (service.key.protocol(), server))
     });
     let known: HashSet<_> = servers
         .map(|(protocol, server)| (server.address, server.port, protocol))

@@ -12,14 +12,18 @@ use std::net::IpAddr;
 pub struct Service {
     /// Its name in the file; empty when it was made by a command.
     pub name: String,
-    /// VIP, port and protocol, such as `203.0.113.100:80/tcp` or `[2001:db8::1]:80/tcp`.
+    /// VIP, port and protocol, such as `203.0.113.100:80/tcp` or `[2001:db8::1]:80/tcp`; of a service for a firewall
+    /// mark, `FWM 6666` or `FWM 6666 IPv6`.
     pub listen: String,
-    /// The VIP.
-    pub address: IpAddr,
-    /// The port, host order.
-    pub port: u16,
-    /// `tcp`, `udp` or `sctp`.
-    pub protocol: String,
+    /// The VIP; none for a firewall mark.
+    pub address: Option<IpAddr>,
+    /// The port, host order, 0 = every port; none for a firewall mark.
+    pub port: Option<u16>,
+    /// `tcp`, `udp` or `sctp`; none for a firewall mark.
+    pub protocol: Option<String>,
+    /// The firewall mark, if the service is for one.
+    #[serde(default)]
+    pub mark: Option<u32>,
     /// The scheduler's name.
     pub scheduler: String,
     /// The scheduler's flags, such as `sh-port`.
@@ -226,9 +230,10 @@ fn service_view(
     Service {
         name: entry.name.clone(),
         listen,
-        address: service.key.address,
-        port: service.key.port,
-        protocol: service.key.protocol.name().to_owned(),
+        address: service.key.address(),
+        port: service.key.address().map(|_| service.key.port()),
+        protocol: service.key.protocol().map(|protocol| protocol.name().to_owned()),
+        mark: service.key.mark(),
         scheduler: service.scheduler.name().to_owned(),
         scheduler_flags: service
             .scheduler_flags
@@ -279,7 +284,7 @@ fn warning(entry: &VirtualService, server: &service::Server, totals: ServerTotal
     let full = (upper > 0 && now >= upper)
         .then(|| format!("{now} connections reach the upper threshold: gets no new ones"));
     let port = entry.ignored_port(server).map(|port| {
-        let (mode, own) = (server.mode.name(), entry.service.key.port);
+        let (mode, own) = (server.mode.name(), entry.service.key.port());
         format!("port {port} has no effect: {mode} leaves packets as they are, on port {own}")
     });
     let warnings: Vec<String> = port.into_iter().chain(full).collect();

@@ -290,7 +290,7 @@ fn modes_tunnels_and_both_families_are_told() {
         .map(|service| {
             (
                 service.listen.as_str(),
-                service.address.to_string(),
+                service.address.unwrap().to_string(),
                 service.mss_clamp,
                 service.servers_with_warnings,
             )

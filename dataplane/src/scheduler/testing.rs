@@ -38,11 +38,7 @@ pub(crate) fn server(slot: u32, weight: u32) -> Server {
 pub(crate) fn service(kind: SchedulerKind, servers: Vec<Server>) -> Service {
     let service = Service {
         slot: 0,
-        key: ServiceKey {
-            address: Ipv4Addr::new(192, 0, 2, 1).into(),
-            port: 80,
-            protocol: Protocol::Tcp,
-        },
+        key: ServiceKey::new(Ipv4Addr::new(192, 0, 2, 1).into(), 80, Protocol::Tcp),
         scheduler: kind,
         scheduler_flags: SchedulerFlags::NONE,
         tables: SchedulerTables::default(),

@@ -7,9 +7,10 @@ use crate::neighbour::Prefix;
 use crate::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use crate::time::seconds;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+mod key;
 mod policy;
 mod port;
 mod snapshot;
@@ -17,6 +18,7 @@ mod snat;
 #[cfg(test)]
 mod tests;
 
+pub use key::ServiceKey;
 pub use policy::{Limits, OnRemove, Policy};
 pub use port::{PortSettings, StaticNeighbour, Vlan};
 pub use snapshot::{Network, Presence, Snapshot};
@@ -61,25 +63,6 @@ impl Protocol {
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// What identifies a service: VIP, port (host order) and protocol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub struct ServiceKey {
-    /// The virtual address.
-    pub address: IpAddr,
-    /// The virtual port, host order.
-    pub port: u16,
-    /// The transport protocol.
-    pub protocol: Protocol,
-}
-
-/// As operators write it: `203.0.113.100:80/tcp`, `[2001:db8::1]:80/tcp`.
-impl fmt::Display for ServiceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = SocketAddr::new(self.address, self.port);
-        write!(f, "{end}/{}", self.protocol)
     }
 }
 

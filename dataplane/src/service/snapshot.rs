@@ -236,7 +236,11 @@ impl Snapshot {
 }
 
 fn presence(service: &Service, server: &Server) -> Presence {
-    let leaves = service.policy.expire_quiescent && service.key.protocol == Protocol::Udp;
+    let leaves = service.policy.expire_quiescent
+        && service
+            .key
+            .protocol()
+            .is_none_or(|protocol| protocol == Protocol::Udp);
     if leaves && server.weight == 0 {
         Presence::Leaving
     } else {
@@ -252,11 +256,14 @@ fn replies(services: &[Option<Arc<Service>>]) -> HashMap<(IpAddr, u16, Protocol)
     sorted.sort_unstable_by_key(|service| service.key);
     let mut replies = HashMap::new();
     for service in sorted {
-        let ServiceKey {
+        let ServiceKey::Endpoint {
             address,
             port,
             protocol,
-        } = service.key;
+        } = service.key
+        else {
+            continue;
+        };
         for server in service.servers.iter().filter(|server| server.mode == Mode::Nat) {
             let end = (server.address, server.port, protocol);
             replies.entry(end).or_insert((address, port));
@@ -267,10 +274,13 @@ fn replies(services: &[Option<Arc<Service>>]) -> HashMap<(IpAddr, u16, Protocol)
 
 fn nat_servers(services: &[Option<Arc<Service>>]) -> HashSet<(IpAddr, u16, Protocol)> {
     let ends = |service: &Arc<Service>| {
-        let protocol = service.key.protocol;
+        // LVS asks for the endpoints of servers without regard to marks, whose servers have port 0.
+        let Some(protocol) = service.key.protocol() else {
+            return Vec::new();
+        };
         let nat = service.servers.iter().filter(|server| server.mode == Mode::Nat);
         nat.map(|server| (server.address, server.port, protocol))
-            .collect::<Vec<_>>()
+            .collect()
     };
     services.iter().flatten().flat_map(ends).collect()
 }

@@ -21,11 +21,7 @@ fn port(mac: [u8; 6], addresses: &[(&str, u8)]) -> PortSettings {
 }
 
 fn key(address: &str, port: u16, protocol: Protocol) -> ServiceKey {
-    ServiceKey {
-        address: ip(address),
-        port,
-        protocol,
-    }
+    ServiceKey::new(ip(address), port, protocol)
 }
 
 /// A one-packet service whose replies are translated, and its servers at slots of their own.

@@ -51,7 +51,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = self.table.get(hit.id);
         let outbound = hit.direction == Direction::Outbound;
         if self.snapshot.presence(record.server) == Presence::Leaving {
-            return Ok(outbound);
+            return Ok(outbound || record.protocol != ipv4::UDP);
         }
         if self.snapshot.is_empty() {
             return Ok(false);

@@ -98,11 +98,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The server that a connection which is opened by an ICMP error would get.
     pub(super) fn service_of(&self, headers: &Headers, ends: &Ends) -> Option<u32> {
         let protocol = Protocol::from_number(headers.protocol)?;
-        let key = ServiceKey {
-            address: ends.destination,
-            port: ends.destination_port,
-            protocol,
-        };
+        let key = ServiceKey::new(ends.destination, ends.destination_port, protocol);
         self.snapshot.find(&key).map(|service| service.slot)
     }
 
@@ -146,11 +142,8 @@ fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers, ends: &Ends) -> Re
         _ => {}
     }
     let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
-    let service = snapshot.find(&ServiceKey {
-        address: ends.destination,
-        port: ends.destination_port,
-        protocol,
-    });
+    let key = ServiceKey::new(ends.destination, ends.destination_port, protocol);
+    let service = snapshot.find(&key);
     service.map(AsRef::as_ref).ok_or(refusal(DropReason::NoService))
 }
 

@@ -291,11 +291,7 @@ impl Plan {
         let slot = self.services.len();
         self.services.push(Some(Arc::new(Service {
             slot: slot as u32,
-            key: ServiceKey {
-                address: at.ip(),
-                port: at.port(),
-                protocol,
-            },
+            key: ServiceKey::new(at.ip(), at.port(), protocol),
             scheduler: SchedulerKind::Rr,
             scheduler_flags: SchedulerFlags::NONE,
             tables: SchedulerTables::default(),
@@ -400,8 +396,10 @@ impl Plan {
     /// The next snapshot; what has not changed is shared with the one before.
     pub(crate) fn snapshot(&mut self) -> Arc<Snapshot> {
         self.epoch += 1;
-        let vips = self.services.iter().flatten().map(|service| Vip {
-            address: service.key.address,
+        let vips = self.services.iter().flatten();
+        let vips = vips.filter_map(|service| service.key.address());
+        let vips = vips.map(|address| Vip {
+            address,
             arp: VipArp::ByPrefix,
         });
         let pools = self
