@@ -1,5 +1,6 @@
 //! What few connections need beside their record: one more cache line, only where a service asks for it.
 
+use super::sequences::Sequences;
 use bytemuck::{Pod, Zeroable};
 
 /// The extension of a connection, one cache line. Zeroed, it says nothing.
@@ -12,8 +13,8 @@ pub struct Extension {
     pub template: u32,
     /// Where the connection stands with the header of the PROXY protocol.
     pub proxy: ProxyStream,
-    /// Room for what else may be asked for.
-    pub rest: [u32; 4],
+    /// How far a TCP connection is that may be reset.
+    pub sequences: Sequences,
 }
 
 /// The header of the PROXY protocol in front of a client's stream, as [`crate::forward::proxy`] keeps it: enough to write
@@ -34,8 +35,6 @@ pub struct ProxyStream {
     pub timestamps: [u32; 2],
     /// When the header was sent last, as a tick.
     pub sent_at: u32,
-    /// When it is sent again, as a tick.
-    pub due: u32,
     /// The client's latest window, as on the wire: unscaled.
     pub window: u16,
     /// A [`crate::forward::proxy::Stage`] as a number.

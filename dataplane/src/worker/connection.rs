@@ -3,7 +3,7 @@
 
 use super::{Io, ServerState, Worker, WorkerStats};
 use crate::flow::{
-    Addresses6, ConnectionTable, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId,
+    Addresses6, ConnectionTable, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, TcpState,
 };
 use crate::local::Pair;
 use crate::packet::{Headers, ipv4, sctp};
@@ -33,11 +33,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stats.opened.add(1);
         self.stats.connections.set(self.table.len() as u64);
         self.weigh(server);
-        if record.flags.has(Flags::SNAT) {
-            let client = self.table.ends(self.table.get(id)).client.ip();
-            let counted = self.clients.add(server, client);
-            debug_assert!(counted, "a host has a place as long as a connection has");
-        }
+        self.count_in(id, &record);
+        self.follow_sequences(id);
         self.disturbed.opened = true;
         Ok(id)
     }
@@ -62,10 +59,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let released = self.locals.release(&pair_of(&self.table, &record), port, id);
             debug_assert!(released, "a connection had a local port that nobody gave it");
         }
-        if record.flags.has(Flags::SNAT) {
-            let client = self.table.ends(&record).client.ip();
-            self.clients.remove(record.server, client);
-        }
+        self.count_out(&record);
         self.table.remove(id);
         self.stats.connections.set(self.table.len() as u64);
         self.weigh(record.server);
@@ -91,9 +85,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let old = record.state;
         let new = match record.protocol {
-            ipv4::TCP => record
-                .tcp_state()
-                .next(record.mode(), direction, headers.l4_flags) as u8,
+            ipv4::TCP => {
+                let (state, mode) = (record.tcp_state(), record.mode());
+                if self.admission.secure {
+                    state.next_secure(mode, direction, headers.l4_flags) as u8
+                } else {
+                    state.next(mode, direction, headers.l4_flags) as u8
+                }
+            }
             ipv4::SCTP => next_sctp(record, direction, headers.l4_flags),
             _ => old,
         };
@@ -107,6 +106,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[inline(never)]
     pub(super) fn change_state(&mut self, id: RecordId, old: u8, new: u8) {
         let record = self.table.get_mut(id);
+        if record.protocol == ipv4::TCP {
+            let embryonic = |state| TcpState::from_number(state).is_embryonic();
+            self.admission.embryonic_changed(embryonic(old), embryonic(new));
+        }
         record.state = new;
         let stats = &self.stats.servers[record.server as usize];
         let (active, closing) = match record.protocol {

@@ -212,6 +212,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             ends.destination_port,
         );
         let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
+        self.admit(service, &opening, ends)
+            .map_err(|refusal| refusal.reason)?;
         let server = self.pick_in(service, ends).ok_or(DropReason::NoServer)?;
         if server.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.

@@ -82,6 +82,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let service = service_for(&self.snapshot, headers, &ends)?;
         let (slot, one_packet) = (service.slot, service.one_packet);
+        self.admit(slot, headers, &ends)?;
         let server = self
             .pick_in(slot, &ends)
             .ok_or_else(|| no_server(&self.snapshot, ends.destination))?;

@@ -8,6 +8,7 @@
 mod balance;
 mod client_address;
 mod dns;
+mod endings;
 mod failure;
 mod flood;
 mod fragments;

@@ -204,7 +204,7 @@ pub fn say(
             stream.acknowledgement = tcp::acknowledgement(segment);
             stream.timestamps = tcp::timestamps(segment).unwrap_or_default();
             stream.window = tcp::window(segment);
-            sent(stream, now);
+            stream.sent_at = now.0;
             Step::Send
         }
         // It fits only a server that has the header.
@@ -241,7 +241,7 @@ pub fn look(record: &mut Record, stream: &mut ProxyStream, now: Tick) -> Due {
     }
     stream.tries += 1;
     stream.flags = stream.flags & !PROMPTED | RESENT;
-    sent(stream, now);
+    stream.sent_at = now.0;
     Due::Resend
 }
 
@@ -254,7 +254,7 @@ pub fn next_look(record: &Record, stream: &ProxyStream) -> Option<Tick> {
         Stage::Acknowledged => true,
         _ => false,
     };
-    waits.then_some(Tick(stream.due))
+    waits.then_some(Tick(stream.sent_at).after(FIRST_WAIT << stream.tries))
 }
 
 /// The header's segment, as it is to be now, and the header.
@@ -319,11 +319,7 @@ fn prompt(stream: &mut ProxyStream, now: Tick) -> Step {
         return Step::Pass;
     }
     stream.flags |= PROMPTED | RESENT;
-    sent(stream, now);
+    stream.sent_at = now.0;
     Step::Resend
 }
 
-fn sent(stream: &mut ProxyStream, now: Tick) {
-    stream.sent_at = now.0;
-    stream.due = now.after(FIRST_WAIT << stream.tries).0;
-}
