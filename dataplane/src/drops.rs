@@ -64,6 +64,7 @@ drop_reasons! {
     OnePacketFullnat "one_packet_fullnat" "A one-packet service has a FULLNAT server: no reply could be translated back.",
     ServerIsGateway "server_is_gateway" "The server is an address of the gateway itself, where nothing listens.",
     NoConnection "no_connection" "A packet to a local address, or an ICMP error, that belongs to no connection.",
+    FormerConnection "former_connection" "A server's last acknowledgement of a connection whose local port another one has already.",
     TableFull "table_full" "The connection table is full.",
     LocalPortsExhausted "local_ports_exhausted" "No local port is free towards this server, and none can be recycled.",
     LocalPortMemory "local_port_memory" "The memory for local port blocks is used up.",

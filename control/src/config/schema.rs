@@ -58,7 +58,8 @@ sections! {
         "shutdown_sent", "shutdown_received", "shutdown_ack_sent", "rejected", "closed",
     ];
     SETTINGS = "settings": [
-        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "no_service", "no_server", "icmp_rate",
+        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "no_service", "no_server",
+        "no_local_port", "icmp_rate",
         "schedule_icmp", "nat_icmp_send", "pmtu_disc", "transit", "tunnel_source", "fragment_timeout",
     ];
 }

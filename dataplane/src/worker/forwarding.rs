@@ -86,7 +86,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 }
             }
         };
-        self.see(hit.id, hit.direction, headers);
+        if !self.is_of_former(hit, headers, packet.bytes())? {
+            self.see(hit.id, hit.direction, headers);
+        }
         if headers.ttl <= 1 {
             return Err(TTL_EXCEEDED);
         }

@@ -15,6 +15,7 @@ mod connection;
 mod discovery;
 mod ends;
 mod forwarding;
+mod former;
 mod fragments;
 mod housekeeping;
 mod icmp;

@@ -1,7 +1,7 @@
 //! The birth of a connection: its record, its keys, its local port.
 
 use super::mailbox::Event;
-use super::schedule::{Ends, Refusal};
+use super::schedule::{Ends, Refusal, no_local_port};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
@@ -146,8 +146,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Takes a local port towards the server, whose pairs know it as `end`. When none is free, the connection that has
-    /// been closing longest between these addresses gives up its own; then the last sequence number that the server was
-    /// shown there is returned too, if it matters.
+    /// been closing longest between these addresses gives up its own. The sequence number behind the last one that the
+    /// server was shown there is returned too, while it may remember that.
     fn give_local_port(
         &mut self,
         server: &Server,
@@ -158,26 +158,38 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let recyclable = match self.take_local_port(server, end, ends, service) {
             Ok(taken) => {
                 self.watch_local_ports(server, end, service);
-                return Ok((taken, None));
+                return Ok((taken, self.last_shown(end, &taken)));
             }
             Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory.into()),
             Err(TakeError::Exhausted { recyclable }) => recyclable,
         };
         if let Some(old) = recyclable {
-            let last_sequence = self.table.get(old).last_shown();
             self.close(old);
             if let Ok(taken) = self.take_local_port(server, end, ends, service) {
                 self.locals.count_recycled(&end.pair(taken.local));
-                return Ok((taken, last_sequence));
+                return Ok((taken, self.last_shown(end, &taken)));
             }
         }
+        let locals = |service: &Arc<Service>| {
+            let pools = service.local_pools.iter();
+            let addresses = pools.flat_map(|pool| pool.towards(end.address.is_ipv6()));
+            (addresses.clone().next().copied(), addresses.count() as u32)
+        };
+        let (local, locals) = self.snapshot.service(service).map_or((None, 0), locals);
         self.report(Event::LocalPortsExhausted {
             virtual_address: ends.destination,
             virtual_port: ends.destination_port,
             server: server.address,
             server_port: server.port,
+            local,
+            locals,
         });
-        Err(DropReason::LocalPortsExhausted.into())
+        Err(no_local_port(&self.snapshot))
+    }
+
+    /// The sequence number behind the last one that a server was shown on a local port, while it may remember that.
+    fn last_shown(&self, end: &local::Server, taken: &Taken) -> Option<u32> {
+        self.locals.last_shown(&end.pair(taken.local), taken.port, self.now)
     }
 
     /// Tries the service's groups of local addresses in their order.
@@ -231,7 +243,7 @@ fn worth_more(first: TakeError, second: TakeError) -> TakeError {
     }
 }
 
-/// Makes a connection on a recycled local port acceptable to a server that still remembers the old one in
+/// Makes a connection on a local port acceptable to a server that still remembers the port's last one in
 /// TIME_WAIT (RFC 9293 3.6.1, RFC 6191): the initial sequence number that it is shown lies above the last of the
 /// old connection, and no timestamp is shown, since the clocks of two clients cannot be compared.
 fn succeed(record: &mut Record, last: u32) {

@@ -25,6 +25,7 @@ mod policies;
 mod pools;
 mod random;
 mod refusals;
+mod reuse;
 mod sctp;
 mod services;
 mod snapshots;

@@ -7,6 +7,7 @@
 
 mod balance;
 mod client_address;
+mod client_address_toa6;
 mod dns;
 mod failure;
 mod flood;
@@ -16,6 +17,7 @@ mod modes;
 mod offload;
 mod pmtu;
 mod pools;
+mod ports;
 mod quiet;
 mod refusals;
 mod reload;

@@ -5,13 +5,19 @@ use std::ffi::CString;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Instant;
 
-/// A packet socket on one interface of one host. It only sends.
+/// A packet socket on one interface of one host. It only sends, unless it was told to listen.
 pub(crate) struct RawSocket(OwnedFd);
 
 impl RawSocket {
     /// Opens it; needs root.
     pub(crate) fn open(host: &Host, interface: &str) -> RawSocket {
+        RawSocket::listen(host, interface, 0)
+    }
+
+    /// Opens one that also receives what comes with this Ethertype; 0 for nothing. Needs root.
+    pub(crate) fn listen(host: &Host, interface: &str, ethertype: u16) -> RawSocket {
         let name = CString::new(interface).unwrap();
         host.inside(move || {
             // SAFETY: a system call without pointers.
@@ -23,7 +29,7 @@ impl RawSocket {
             let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
             let address = libc::sockaddr_ll {
                 sll_family: libc::AF_PACKET as u16,
-                sll_protocol: 0,
+                sll_protocol: ethertype.to_be(),
                 sll_ifindex: index.cast_signed(),
                 sll_hatype: 0,
                 sll_pkttype: 0,
@@ -49,5 +55,26 @@ impl RawSocket {
             frame.len(),
             io::Error::last_os_error()
         );
+    }
+
+    /// The next frame, from its Ethernet header on; none when there is none before the deadline.
+    pub(crate) fn receive(&self, deadline: Instant) -> Option<Vec<u8>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut waiting = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let limit = i32::try_from(left.as_millis()).unwrap();
+        // SAFETY: one descriptor, in memory that lives until after the call.
+        let ready = unsafe { libc::poll(&raw mut waiting, 1, limit) };
+        if ready < 1 {
+            return None;
+        }
+        let mut frame = vec![0; 2048];
+        // SAFETY: the buffer is valid for its length.
+        let len = unsafe { libc::recv(self.0.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
+        frame.truncate(usize::try_from(len).ok()?);
+        Some(frame)
     }
 }
