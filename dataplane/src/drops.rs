@@ -65,6 +65,7 @@ drop_reasons! {
     ServerIsGateway "server_is_gateway" "The server is an address of the gateway itself, where nothing listens.",
     NoConnection "no_connection" "A packet to a local address, or an ICMP error, that belongs to no connection.",
     SnatLimit "snat_limit" "A host inside has as many connections as its SNAT rule allows.",
+    FormerConnection "former_connection" "A server's last acknowledgement of a connection whose local port another one has already.",
     TableFull "table_full" "The connection table is full.",
     EmbryonicLimit "embryonic_limit" "A SYN beyond the half-open connections that `embryonic_limit` leaves room for.",
     ServiceLimit "service_limit" "The service has as many connections as its `limits.connections` allows.",

@@ -89,7 +89,8 @@ sections! {
     SERVICE_TCP_TIMEOUTS = "services[].timeouts.tcp": TCP_STATES;
     SERVICE_SCTP_TIMEOUTS = "services[].timeouts.sctp": SCTP_STATES;
     SETTINGS = "settings": [
-        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "secure_tcp", "embryonic_limit", "no_service", "no_server", "icmp_rate",
+        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "secure_tcp", "embryonic_limit", "no_service",
+        "no_server", "no_local_port", "icmp_rate",
         "schedule_icmp", "nat_icmp_send", "pmtu_disc", "transit", "tunnel_source", "fragment_timeout",
     ];
 }

@@ -7,6 +7,7 @@ use super::sctp::SctpState;
 use super::state::TcpState;
 use super::table::Query;
 use crate::packet::FlowKey;
+use crate::packet::ipv4::TCP;
 use crate::time::Tick;
 
 /// The place of a record in the table's arena. 0 is no record: a zeroed field names none.
@@ -88,7 +89,7 @@ impl Flags {
     pub const CLOSING_LISTED: Flags = Flags(1 << 6);
     /// Ends with its first packet.
     pub const ONE_PACKET: Flags = Flags(1 << 7);
-    /// A packet of the server has been seen.
+    /// A packet of the server has been seen. In FULLNAT also one of the connection that had the local port before.
     pub const SEEN_OUTPUT: Flags = Flags(1 << 8);
     /// Not a connection: it remembers the server of a persistent client.
     pub const TEMPLATE: Flags = Flags(1 << 9);
@@ -284,6 +285,21 @@ impl Record {
     #[must_use]
     pub fn is_proxying(&self) -> bool {
         self.flags.has(Flags::PROXY) && !self.flags.has(Flags::TOA)
+    }
+
+    /// FULLNAT: a TCP connection that both sides have closed. When the server was the second one, it still waits for the
+    /// client's acknowledgement, with which the client has got everything; nobody else may have the local port before.
+    #[inline]
+    #[must_use]
+    pub fn awaits_client(&self) -> bool {
+        self.protocol == TCP && self.state == TcpState::TimeWait as u8
+    }
+
+    /// Whether [`Record::awaits_client`] has been so until this packet of the client's.
+    #[inline]
+    #[must_use]
+    pub fn is_left_by_both(&self) -> bool {
+        self.awaits_client() && self.mode() == Mode::Fullnat && !self.flags.has(Flags::CLOSING_LISTED)
     }
 
     /// Whether the record is a connection or template in the table, and not a free place.

@@ -253,6 +253,8 @@ pub struct Settings {
     pub no_service: NoService,
     /// What happens to packets for a service without a usable server.
     pub no_server: NoServer,
+    /// What happens to packets for a FULLNAT server towards which no local port is left.
+    pub no_local_port: NoServer,
     /// Whether an SCTP packet without an INIT chunk may open a connection.
     pub sloppy_sctp: bool,
     /// Whether an ICMP error about no connection may open one for the packet that it quotes.
@@ -286,6 +288,7 @@ impl Default for Settings {
             embryonic_limit: 100,
             no_service: NoService::Reject,
             no_server: NoServer::Icmp,
+            no_local_port: NoServer::Drop,
             sloppy_sctp: false,
             schedule_icmp: false,
             nat_icmp_send: false,

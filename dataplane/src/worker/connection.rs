@@ -55,8 +55,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             stats.active.down()
         }
         if record.mode() == Mode::Fullnat {
-            let port = record.outbound.destination_port();
-            let released = self.locals.release(&pair_of(&self.table, &record), port, id);
+            let (pair, port) = (pair_of(&self.table, &record), record.outbound.destination_port());
+            if record.protocol == ipv4::TCP
+                && let Some(last) = record.last_shown()
+            {
+                self.locals.note_shown(&pair, port, last, record.last_seen());
+            }
+            let released = self.locals.release(&pair, port, id);
             debug_assert!(released, "a connection had a local port that nobody gave it");
         }
         self.count_out(&record);
@@ -99,6 +104,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if new != old {
             self.change_state(id, old, new);
         }
+        if direction == Direction::Inbound && self.table.get(id).is_left_by_both() {
+            self.list_closing(id);
+        }
+    }
+
+    /// A closing connection may be asked for its local port from now on.
+    #[cold]
+    fn list_closing(&mut self, id: RecordId) {
+        self.table.get_mut(id).flags.set(Flags::CLOSING_LISTED, true);
+        let pair = pair_of(&self.table, self.table.get(id));
+        self.locals.closing(&pair, id);
     }
 
     /// The state machine has moved: by the numbers of the protocol's states.
@@ -131,12 +147,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = self.table.get_mut(id);
         let protocol = record.protocol;
         if record.mode() == Mode::Fullnat && closing != record.flags.has(Flags::CLOSING_LISTED) {
-            record.flags.set(Flags::CLOSING_LISTED, closing);
-            let pair = pair_of(&self.table, self.table.get(id));
-            if closing {
-                self.locals.closing(&pair, id);
-            } else {
+            if !closing {
+                record.flags.set(Flags::CLOSING_LISTED, false);
                 self.locals.reopened(id);
+            } else if !record.awaits_client() {
+                self.list_closing(id);
             }
         }
         let timeouts = self.snapshot.timeouts_of(self.table.get(id));

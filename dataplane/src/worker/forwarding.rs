@@ -98,8 +98,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 }
             }
         };
-        self.see(hit.id, hit.direction, headers);
-        self.note_sequences(hit, packet.bytes(), headers);
+        if !self.is_of_former(hit, headers, packet.bytes())? {
+            self.see(hit.id, hit.direction, headers);
+            self.note_sequences(hit, packet.bytes(), headers);
+        }
         if headers.ttl <= 1 {
             return Err(TTL_EXCEEDED);
         }

@@ -20,6 +20,7 @@ mod ending;
 mod ends;
 mod families;
 mod forwarding;
+mod former;
 mod fragments;
 mod housekeeping;
 mod icmp;

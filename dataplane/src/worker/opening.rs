@@ -1,7 +1,7 @@
 //! The birth of a connection: its record, its keys, its local port.
 
 use super::mailbox::Event;
-use super::schedule::{Ends, Refusal};
+use super::schedule::{Ends, Refusal, no_local_port};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
@@ -167,37 +167,57 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ) -> Result<(Taken, Option<u32>), Refusal> {
         let given = self.take_or_recycle(end, |worker| worker.take_local_port(server, end, ends, service));
         match given {
-            Ok(_) => self.watch_local_ports(server, end, service),
-            Err(DropReason::LocalPortsExhausted) => self.report(Event::LocalPortsExhausted {
-                virtual_address: ends.destination,
-                virtual_port: ends.destination_port,
-                server: server.address,
-                server_port: server.port,
-            }),
-            Err(_) => {}
+            Ok(given) => {
+                self.watch_local_ports(server, end, service);
+                Ok(given)
+            }
+            Err(DropReason::LocalPortsExhausted) => {
+                self.report_exhausted(server, end, ends, service);
+                Err(no_local_port(&self.snapshot))
+            }
+            Err(reason) => Err(reason.into()),
         }
-        given.map_err(Refusal::from)
+    }
+
+    fn report_exhausted(&mut self, server: &Server, end: &local::Server, ends: &Ends, service: u32) {
+        let locals = |service: &Arc<Service>| {
+            let pools = service.local_pools.iter();
+            let addresses = pools.flat_map(|pool| pool.towards(end.address.is_ipv6()));
+            (addresses.clone().next().copied(), addresses.count() as u32)
+        };
+        let (local, locals) = self.snapshot.service(service).map_or((None, 0), locals);
+        self.report(Event::LocalPortsExhausted {
+            virtual_address: ends.destination,
+            virtual_port: ends.destination_port,
+            server: server.address,
+            server_port: server.port,
+            local,
+            locals,
+        });
     }
 
     /// Takes a local port towards `end` by `take`. When none is free, the connection that has been closing longest
-    /// between these addresses gives up its own; then the last sequence number that the server was shown there is
-    /// returned too, if it matters.
+    /// between these addresses gives up its own. The sequence number behind the last one that the server was shown there
+    /// is returned too, while it may remember that.
     pub(super) fn take_or_recycle(
         &mut self,
         end: &local::Server,
         take: impl Fn(&mut Worker<I, X>) -> Result<Taken, TakeError>,
     ) -> Result<(Taken, Option<u32>), DropReason> {
         let recyclable = match take(self) {
-            Ok(taken) => return Ok((taken, None)),
+            Ok(taken) => return Ok((taken, self.last_shown(end, &taken))),
             Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory),
             Err(TakeError::Exhausted { recyclable }) => recyclable,
         };
-        let old = recyclable.ok_or(DropReason::LocalPortsExhausted)?;
-        let last_sequence = self.table.get(old).last_shown();
-        self.close(old);
+        self.close(recyclable.ok_or(DropReason::LocalPortsExhausted)?);
         let taken = take(self).map_err(|_| DropReason::LocalPortsExhausted)?;
         self.locals.count_recycled(&end.pair(taken.local));
-        Ok((taken, last_sequence))
+        Ok((taken, self.last_shown(end, &taken)))
+    }
+
+    /// The sequence number behind the last one that a server was shown on a local port, while it may remember that.
+    fn last_shown(&self, end: &local::Server, taken: &Taken) -> Option<u32> {
+        self.locals.last_shown(&end.pair(taken.local), taken.port, self.now)
     }
 
     /// Tries the service's groups of local addresses in their order.
@@ -245,7 +265,7 @@ pub(super) fn worth_more(first: TakeError, second: TakeError) -> TakeError {
     }
 }
 
-/// Makes a connection on a recycled local port acceptable to a server that still remembers the old one in
+/// Makes a connection on a local port acceptable to a server that still remembers the port's last one in
 /// TIME_WAIT (RFC 9293 3.6.1, RFC 6191): the initial sequence number that it is shown lies above the last of the
 /// old connection, and no timestamp is shown, since the clocks of two clients cannot be compared.
 pub(super) fn succeed(record: &mut Record, last: u32) {

@@ -30,6 +30,7 @@ mod proxy;
 mod proxy_udp;
 mod random;
 mod refusals;
+mod reuse;
 mod sctp;
 mod services;
 mod snapshots;

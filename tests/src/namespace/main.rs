@@ -7,6 +7,7 @@
 
 mod balance;
 mod client_address;
+mod client_address_toa6;
 mod dns;
 mod endings;
 mod failure;
@@ -18,6 +19,7 @@ mod nat64;
 mod offload;
 mod pmtu;
 mod pools;
+mod ports;
 mod quiet;
 mod refusals;
 mod reload;

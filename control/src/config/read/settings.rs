@@ -11,7 +11,7 @@ use super::address;
 use super::field::{Field, Fields};
 use super::timeout::{file_timeouts, timeouts};
 use super::typed::{account, flag, number, path, word};
-use super::vip::{NO_SERVER, NO_SERVICE};
+use super::vip::{NO_LOCAL_PORT, NO_SERVER, NO_SERVICE};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
 use crate::config::types::{Api, Metrics, Prefix};
@@ -101,6 +101,7 @@ pub(crate) fn settings(
         embryonic_limit: number(&fields, "embryonic_limit", 1..=100, usual.embryonic_limit, report),
         no_service: word(&fields, "no_service", &NO_SERVICE, report),
         no_server: word(&fields, "no_server", &NO_SERVER, report),
+        no_local_port: word(&fields, "no_local_port", &NO_LOCAL_PORT, report),
         schedule_icmp: flag(&fields, "schedule_icmp", usual.schedule_icmp, report),
         nat_icmp_send: flag(&fields, "nat_icmp_send", usual.nat_icmp_send, report),
         pmtu_disc: flag(&fields, "pmtu_disc", usual.pmtu_disc, report),
