@@ -10,7 +10,7 @@ use crate::forward::icmp::{self as errors, Quote};
 use crate::forward::proxy::{Header, Transport, datagram};
 use crate::forward::toa;
 use crate::neighbour::NeighbourId;
-use crate::packet::{Headers, Packet, PortId, ipv4, rewrite};
+use crate::packet::{Headers, Packet, ipv4, rewrite};
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// A segment with SYN, before it is rewritten: the MSS that its service wants, and what TOA or the PROXY protocol

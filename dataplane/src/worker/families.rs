@@ -9,7 +9,7 @@ use super::rewriting::check_sctp;
 use super::schedule::Refusal;
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, Flags, FlowIndex, Hit, Record, RecordId};
+use crate::flow::{Direction, FlowIndex, Hit, Record, RecordId};
 use crate::forward::icmp::{Inner, Quote};
 use crate::forward::nat64::{self, Fit, Mtus, Target};
 use crate::forward::{fullnat, toa};

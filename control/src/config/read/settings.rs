@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use dataplane::flow::Timeouts;
 use dataplane::service::Settings;
 use dataplane::time::{TICKS_PER_SECOND, seconds};
 

@@ -322,4 +322,3 @@ fn prompt(stream: &mut ProxyStream, now: Tick) -> Step {
     stream.sent_at = now.0;
     Step::Resend
 }
-

@@ -37,7 +37,11 @@ const V6: Family = Family {
     local: "fd00::200",
     servers: ["fd00::11", "fd00::12"],
     foreign: "2001:db8:9::",
-    own: ["2001:db8:9::201/128", "2001:db8:9::202/128", "2001:db8:9::203/128"],
+    own: [
+        "2001:db8:9::201/128",
+        "2001:db8:9::202/128",
+        "2001:db8:9::203/128",
+    ],
 };
 
 /// The port that servers listen on.
@@ -89,7 +93,8 @@ impl Family {
         let lab = Lab::dual();
         for address in self.own {
             let nodad = if address.contains(':') { " nodad" } else { "" };
-            lab.client().run(&format!("ip address add {address} dev wan0{nodad}"));
+            lab.client()
+                .run(&format!("ip address add {address} dev wan0{nodad}"));
         }
         lab
     }

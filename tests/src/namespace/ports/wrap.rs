@@ -118,7 +118,12 @@ fn a_pool_goes_round(family: Family) {
         let slowest = client.inside(|| {
             std::thread::scope(|scope| {
                 let clients: Vec<_> = (0..CLIENTS)
-                    .map(|n| scope.spawn({ let sources = &sources; move || ask(sources[n % sources.len()], vip) }))
+                    .map(|n| {
+                        scope.spawn({
+                            let sources = &sources;
+                            move || ask(sources[n % sources.len()], vip)
+                        })
+                    })
                     .collect();
                 clients.into_iter().map(|client| client.join().unwrap()).max()
             })
@@ -139,7 +144,8 @@ fn a_pool_goes_round(family: Family) {
     assert!(waiting > usize::from(PORTS) / 2, "{waiting} in TIME_WAIT");
     let seen = server.clients();
     assert_eq!(seen.len(), usize::from(PORTS), "distinct clients at the server");
-    let of_pool = |end: &SocketAddr| end.ip() == family.local() && (FIRST..FIRST + PORTS).contains(&end.port());
+    let of_pool =
+        |end: &SocketAddr| end.ip() == family.local() && (FIRST..FIRST + PORTS).contains(&end.port());
     assert!(seen.iter().all(of_pool), "{seen:?}");
     let row = gateway.named("services", "web");
     assert_eq!(number(&row, "connections"), total as u64, "{row}");
@@ -147,7 +153,10 @@ fn a_pool_goes_round(family: Family) {
     let recycled = of_address(&gateway, "recycled");
     assert!(recycled > total as u64 / 2, "{recycled} recycled of {total}");
     let text = gateway.metrics();
-    let series = format!("tidegate_local_ports_recycled_total{{pool=\"dip\",address=\"{}\"}} {recycled}\n", family.local);
+    let series = format!(
+        "tidegate_local_ports_recycled_total{{pool=\"dip\",address=\"{}\"}} {recycled}\n",
+        family.local
+    );
     assert!(text.contains(&series), "no {series} in\n{text}");
     gateway.finish();
 }
