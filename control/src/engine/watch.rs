@@ -254,7 +254,11 @@ mod tests {
             locals: 1,
         };
         let (kind, text) = line(&event).unwrap();
-        for name in ["203.0.113.100:80", "10.0.0.11:8080", "of local address 10.0.0.200 are"] {
+        for name in [
+            "203.0.113.100:80",
+            "10.0.0.11:8080",
+            "of local address 10.0.0.200 are",
+        ] {
             assert!(text.contains(name), "{text}");
         }
         let several = local_addresses(Some([10, 0, 0, 200].into()), 4);

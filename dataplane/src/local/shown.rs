@@ -143,7 +143,10 @@ mod tests {
         let start = Tick(700);
         ports.note_shown(&pairs[0], 1000, 5, start);
         ports.note_shown(&pairs[0], 1000, 6, start.after(seconds(100)));
-        assert_eq!(ports.last_shown(&pairs[0], 1000, start.after(seconds(220))), Some(6));
+        assert_eq!(
+            ports.last_shown(&pairs[0], 1000, start.after(seconds(220))),
+            Some(6)
+        );
         assert_eq!(ports.last_shown(&pairs[0], 1000, start.after(seconds(222))), None);
     }
 

@@ -189,7 +189,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// The sequence number behind the last one that a server was shown on a local port, while it may remember that.
     fn last_shown(&self, end: &local::Server, taken: &Taken) -> Option<u32> {
-        self.locals.last_shown(&end.pair(taken.local), taken.port, self.now)
+        self.locals
+            .last_shown(&end.pair(taken.local), taken.port, self.now)
     }
 
     /// Tries the service's groups of local addresses in their order.

@@ -98,7 +98,9 @@ fn servers_are_told_of_their_ipv6_client_by_toa() {
     }
     let metrics = gateway.metrics();
     let of = |name: &str| -> usize {
-        let line = metrics.lines().find(|line| line.starts_with(&format!("{name}{{")));
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with(&format!("{name}{{")));
         let value = line.and_then(|line| line.split_whitespace().last());
         value.and_then(|value| value.parse().ok()).expect("a counter")
     };

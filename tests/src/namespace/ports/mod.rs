@@ -9,7 +9,6 @@ mod wrap;
 
 use crate::lab::{Gateway, Lab, PATIENCE, authority, number, until};
 use crate::modes::NETWORK;
-use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
 
 /// What differs between the families.
@@ -37,7 +36,11 @@ const V6: Family = Family {
     local: "fd00::200",
     servers: ["fd00::11", "fd00::12"],
     foreign: "2001:db8:9::",
-    own: ["2001:db8:9::201/128", "2001:db8:9::202/128", "2001:db8:9::203/128"],
+    own: [
+        "2001:db8:9::201/128",
+        "2001:db8:9::202/128",
+        "2001:db8:9::203/128",
+    ],
 };
 
 /// The port that servers listen on.
@@ -89,7 +92,8 @@ impl Family {
         let lab = Lab::dual();
         for address in self.own {
             let nodad = if address.contains(':') { " nodad" } else { "" };
-            lab.client().run(&format!("ip address add {address} dev wan0{nodad}"));
+            lab.client()
+                .run(&format!("ip address add {address} dev wan0{nodad}"));
         }
         lab
     }
@@ -107,10 +111,4 @@ fn until_used(gateway: &Gateway, used: u64) {
     until(&format!("{used} local ports in use"), PATIENCE, || {
         (of_address(gateway, "used") == used).then_some(())
     });
-}
-
-/// Connections, as the gateway lists them.
-fn states(gateway: &Gateway) -> Vec<String> {
-    let text = |row: &Value| row["state"].as_str().unwrap_or_default().to_owned();
-    gateway.rows("connections").iter().map(text).collect()
 }

@@ -92,7 +92,16 @@ impl Wire {
         let mut bytes = [source.port().to_be_bytes(), self.vip.port().to_be_bytes()].concat();
         bytes.extend(segment.sequence.to_be_bytes());
         bytes.extend(segment.acknowledgement.to_be_bytes());
-        bytes.extend([((20 + options.len()) * 4) as u8, segment.flags, 0xff, 0xff, 0, 0, 0, 0]);
+        bytes.extend([
+            ((20 + options.len()) * 4) as u8,
+            segment.flags,
+            0xff,
+            0xff,
+            0,
+            0,
+            0,
+            0,
+        ]);
         bytes.extend(options);
         bytes.extend(&segment.data);
         let [high, low] = (bytes.len() as u16).to_be_bytes();
