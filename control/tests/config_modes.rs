@@ -63,6 +63,7 @@ vips:
   - { address: 203.0.113.101 }
 settings:
   no_server: reset
+  no_local_port: icmp
   sloppy_sctp: true
   schedule_icmp: true
   nat_icmp_send: true
@@ -268,8 +269,12 @@ fn settings_reach_the_workers_and_single_vips_differ() {
     );
     assert_eq!((settings.pmtu_disc, settings.transit), (false, true));
     assert_eq!(
-        (settings.no_server, settings.fragment_timeout),
-        (NoServer::Reset, seconds(5))
+        (
+            settings.no_server,
+            settings.no_local_port,
+            settings.fragment_timeout
+        ),
+        (NoServer::Reset, NoServer::Icmp, seconds(5))
     );
     let sources = [settings.tunnel_source, settings.tunnel_source6].map(|source| source.unwrap().to_string());
     assert_eq!(sources, ["10.99.0.0/24", "2001:db8:99::/64"]);
@@ -288,4 +293,13 @@ fn settings_reach_the_workers_and_single_vips_differ() {
             no_server: Some(NoServer::Drop)
         })
     );
+}
+
+/// A client without a local port tries again: silence is what it gets unless the file says something else.
+#[test]
+fn a_client_without_a_local_port_hears_nothing_by_default() {
+    let file = FILE.replace("  no_local_port: icmp\n", "");
+    let config = config::parse("gateway.yaml", &file).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(config.settings.no_local_port, NoServer::Drop);
+    assert_eq!(parse().settings.no_local_port, NoServer::Icmp);
 }

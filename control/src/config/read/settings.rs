@@ -9,7 +9,7 @@ use dataplane::time::{TICKS_PER_SECOND, seconds};
 use super::address;
 use super::field::{Field, Fields};
 use super::timeout::{file_timeouts, timeouts};
-use super::typed::{account, flag, number, path, word};
+use super::typed::{account, flag, number, optional_word, path, word};
 use super::vip::{NO_LOCAL_PORT, NO_SERVER, NO_SERVICE};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
@@ -100,7 +100,8 @@ pub(crate) fn settings(
         embryonic_limit: number(&fields, "embryonic_limit", 1..=100, usual.embryonic_limit, report),
         no_service: word(&fields, "no_service", &NO_SERVICE, report),
         no_server: word(&fields, "no_server", &NO_SERVER, report),
-        no_local_port: word(&fields, "no_local_port", &NO_LOCAL_PORT, report),
+        no_local_port: optional_word(&fields, "no_local_port", &NO_LOCAL_PORT, report)
+            .unwrap_or(usual.no_local_port),
         schedule_icmp: flag(&fields, "schedule_icmp", usual.schedule_icmp, report),
         nat_icmp_send: flag(&fields, "nat_icmp_send", usual.nat_icmp_send, report),
         pmtu_disc: flag(&fields, "pmtu_disc", usual.pmtu_disc, report),

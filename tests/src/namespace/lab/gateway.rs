@@ -144,6 +144,19 @@ services:
         rows.collect()
     }
 
+    /// The states of all connections.
+    pub(crate) fn states(&self) -> Vec<String> {
+        let output = self.command(&["show", "connections", "--json"]).output().unwrap();
+        assert!(output.status.success(), "show connections: {}", self.log());
+        let text = String::from_utf8(output.stdout).unwrap();
+        // One connection a line, since they may be millions.
+        let rows = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.map(|row| row["state"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
     fn show_by(&self, arguments: &[&str]) -> Value {
         let view = arguments[1];
         let output = self.command(arguments).output().unwrap();

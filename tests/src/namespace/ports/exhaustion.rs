@@ -137,7 +137,7 @@ fn a_hundred_ports(family: Family) {
     scene.open[7].write_all(b"more").unwrap();
     drop(scene.open.swap_remove(42));
     until("the end of one connection", PATIENCE, || {
-        let states = super::states(&scene.gateway);
+        let states = scene.gateway.states();
         states.iter().any(|state| state == "TIME_WAIT").then_some(())
     });
     scene.open(1);

@@ -9,7 +9,6 @@ mod wrap;
 
 use crate::lab::{Gateway, Lab, PATIENCE, authority, number, until};
 use crate::modes::NETWORK;
-use serde_json::Value;
 use std::net::{IpAddr, SocketAddr};
 
 /// What differs between the families.
@@ -112,10 +111,4 @@ fn until_used(gateway: &Gateway, used: u64) {
     until(&format!("{used} local ports in use"), PATIENCE, || {
         (of_address(gateway, "used") == used).then_some(())
     });
-}
-
-/// Connections, as the gateway lists them.
-fn states(gateway: &Gateway) -> Vec<String> {
-    let text = |row: &Value| row["state"].as_str().unwrap_or_default().to_owned();
-    gateway.rows("connections").iter().map(text).collect()
 }

@@ -107,8 +107,7 @@ fn what_the_server_tells_the_old_client_does_not_reach_the_new_one() {
         old = new;
     }
     scene.server_first(&mut old);
-    let states = super::states(&scene.gateway);
-    assert_eq!(states, ["TIME_WAIT"], "the last one");
+    assert_eq!(scene.gateway.states(), ["TIME_WAIT"], "the last one");
     scene.finish(19);
 }
 

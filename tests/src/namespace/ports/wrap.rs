@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 /// Local ports towards the one server.
 const PORTS: u16 = 64;
-/// Clients at once: most of the pool is closing, and some ports are taken again in the moment in which they close.
-const CLIENTS: usize = 40;
+/// Clients at once. On a busy machine a FIN that one processor holds back is overtaken by the SYN of the client's next
+/// connection: so many may be late, and the pool is still not used up.
+const CLIENTS: usize = 16;
 /// Connections of each client in a round.
-const CONNECTIONS: usize = 12;
+const CONNECTIONS: usize = 30;
 /// Rounds, each with another setting of `tcp_timestamps`.
 const ROUNDS: usize = 9;
 /// A lost SYN is sent again after a second, and the reset of a refused one brings the next within milliseconds; both are
@@ -77,8 +78,8 @@ pub(super) fn connect_from(source: IpAddr, destination: SocketAddr) -> io::Resul
     Ok(stream)
 }
 
-/// One client's connections, one after another; how long the longest took.
-fn ask(source: IpAddr, vip: SocketAddr) -> Duration {
+/// One client's connections, one after another; how long the longest took, or what went wrong.
+fn ask(source: IpAddr, vip: SocketAddr) -> Result<Duration, String> {
     let mut longest = Duration::ZERO;
     for n in 0..CONNECTIONS {
         let begun = Instant::now();
@@ -89,12 +90,11 @@ fn ask(source: IpAddr, vip: SocketAddr) -> Duration {
             Ok(answer)
         });
         match answer {
-            Ok(answer) => assert_eq!(answer, ANSWER, "connection {n} from {source}"),
-            Err(error) => panic!("connection {n} from {source}: {error}"),
+            Ok(answer) if answer == ANSWER => longest = longest.max(begun.elapsed()),
+            other => return Err(format!("connection {n} from {source}: {other:?}")),
         }
-        longest = longest.max(begun.elapsed());
     }
-    longest
+    Ok(longest)
 }
 
 fn a_pool_goes_round(family: Family) {
@@ -109,7 +109,7 @@ fn a_pool_goes_round(family: Family) {
         .collect();
     let vip = family.vip();
     // One connection first, by which the gateway learns its neighbours.
-    let mut longest = client.inside(|| ask(sources[0], vip));
+    let mut longest = client.inside(|| ask(sources[0], vip)).unwrap();
     let mut waiting = 0;
     for round in 0..ROUNDS {
         // Without timestamps, with a clock of its own for each pair of addresses, and with one clock for all.
@@ -125,10 +125,15 @@ fn a_pool_goes_round(family: Family) {
                         })
                     })
                     .collect();
-                clients.into_iter().map(|client| client.join().unwrap()).max()
+                let results = clients.into_iter().map(|client| client.join().unwrap());
+                results.collect::<Result<Vec<Duration>, String>>()
             })
         });
-        longest = longest.max(slowest.unwrap());
+        let slowest = slowest.unwrap_or_else(|error| {
+            let told = [&client, &host].map(refusals);
+            panic!("round {round}: {error}\n{told:?}\n{:?}", gateway.rows("drops"))
+        });
+        longest = slowest.into_iter().fold(longest, Duration::max);
         let listed = host.run("ss -Htan state time-wait");
         waiting = waiting.max(listed.lines().count());
     }
