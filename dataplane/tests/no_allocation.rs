@@ -31,6 +31,8 @@ mod carried;
 mod header;
 #[path = "no_allocation/modes.rs"]
 mod modes;
+#[path = "no_allocation/snat.rs"]
+mod snat;
 #[allow(
     dead_code,
     reason = "shared with the worker's own tests, which use more of it"

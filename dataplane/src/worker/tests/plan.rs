@@ -99,14 +99,6 @@ impl Family {
         )
     }
 
-    /// Everything of the family.
-    pub(crate) fn anything(self) -> Prefix {
-        match self {
-            Family::V4 => Prefix::DEFAULT,
-            Family::V6 => Prefix::DEFAULT6,
-        }
-    }
-
     /// A rule of SNAT in that slot: everything from the servers' link to so many local addresses.
     pub(crate) fn rule(self, slot: u32, addresses: u8, first: u16, last: u16) -> SnatRule {
         let length = if self == Family::V4 { 24 } else { 64 };

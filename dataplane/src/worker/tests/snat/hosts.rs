@@ -230,3 +230,26 @@ fn a_nat_server_answers_its_clients_and_goes_out_by_snat() {
         assert_eq!(gateway.connections().iter().filter(|shown| shown.snat).count(), 1);
     }
 }
+
+/// An address of the gateway's own is no host, wherever it says to be from.
+#[test]
+fn nobody_goes_out_under_an_address_of_the_gateway() {
+    for family in Family::BOTH {
+        let mut plan = Plan::behind_snat(10_000, 10_999);
+        plan.snat
+            .iter_mut()
+            .for_each(|rule| rule.sources = vec![Prefix::DEFAULT, Prefix::DEFAULT6]);
+        let mut gateway = Gateway::new(plan);
+        let server = outside(family, 9, 53);
+        for own in [family.outside(0), family.own(LAN), family.local(0)] {
+            for packet in [
+                Wire::udp(SocketAddr::new(own, 1), server, b"query"),
+                Wire::ping(own, server.ip(), b"ping"),
+            ] {
+                let (dropped, out) = gateway.dropped_by(|gateway| gateway.exchange(LAN, &packet));
+                assert_eq!((dropped, out), (Some((DropReason::BadSource, 1)), vec![]));
+            }
+        }
+        assert_eq!(gateway.stats.opened.get(), 0);
+    }
+}

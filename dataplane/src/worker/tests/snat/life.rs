@@ -3,9 +3,12 @@
 use super::*;
 use crate::drops::DropReason;
 use crate::flow::Timeouts;
+use crate::packet::MacAddr;
+use crate::service::StaticNeighbour;
 use crate::time::seconds;
 use crate::worker::tests::frames::{ACK, FIN, RST, SYN};
 use proptest::prelude::*;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// A rule has timeouts of its own; a reload brings them to the connections that are there.
@@ -149,6 +152,30 @@ fn a_host_is_told_that_there_is_no_way() {
     let (dropped, _) = gateway.dropped_by(|gateway| gateway.exchange(LAN, &syn));
     assert_eq!(dropped.map(|(reason, _)| reason), Some(DropReason::NoRoute));
     assert_eq!(gateway.stats.opened.get(), 0);
+}
+
+/// Another way out is taken by the connections that are there as well.
+#[test]
+fn connections_follow_the_routes() {
+    let other = (Ipv4Addr::new(203, 0, 113, 3), MacAddr([2, 0, 0, 0, 1, 3]));
+    let mut plan = Plan::behind_snat(10_000, 10_999);
+    plan.neighbours = plan
+        .neighbours
+        .iter()
+        .copied()
+        .chain([StaticNeighbour {
+            port: WAN,
+            address: other.0.into(),
+            mac: other.1,
+        }])
+        .collect();
+    let mut gateway = Gateway::new(plan);
+    let query = Wire::udp(inside(Family::V4, 1, 1), outside(Family::V4, 9, 53), b"query");
+    let local = gateway.goes_out(&query).from;
+    gateway.change_raw(|plan| plan.route_by(other.0));
+    gateway.pass_raw(1);
+    let out = gateway.pass_on(LAN, &query);
+    assert_eq!((out.port, out.to_mac, out.wire().from), (WAN, other.1, local));
 }
 
 #[derive(Clone, Copy, Debug)]
