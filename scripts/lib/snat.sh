@@ -88,9 +88,10 @@ show_snat_of() { # show_snat_of PREFIX SERVER LOCAL-PATTERN FIRST-HOP SECOND-HOP
     say "\$ ping -c 3 $2"
     at inside ping -n -c 3 -i 0.2 -W 10 -I "$host" "$2" | tee "$LAB/ping" || true
     promise "each ping was answered" grep -q ' 0% packet loss' "$LAB/ping"
-    for probe in -U -I -T; do
+    for probe in '-U -p 33434' -I -T; do
         say "\$ traceroute $probe $2"
-        at inside traceroute -n -q 1 -w 10 -m 6 -s "$host" "$probe" "$2" | tee "$LAB/traceroute"
+        # shellcheck disable=SC2086
+        at inside traceroute -n -q 1 -w 10 -m 6 -s "$host" $probe "$2" | tee "$LAB/traceroute"
         promise "every hop is named by its own address" hops_are "$4" "$5" "$2"
     done
 }

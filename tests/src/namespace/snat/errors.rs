@@ -61,12 +61,11 @@ fn a_refused_port_reaches_the_socket_inside() {
 
 /// Over TAP devices: `net_af_packet` would cut and join packets where a wire does not.
 #[test]
-fn an_upload_learns_of_a_narrow_hop_outside() {
+fn large_pings_pass_and_an_upload_learns_of_a_narrow_hop_outside() {
     for family in 0..2 {
         let lab = Lab::bare();
         ready(&lab);
         let router = lab.host("switch");
-        router.run("ip link set out0 mtu 1400");
         let taps = yaml()
             .replace("net_af_packet0,iface=wan0", "net_tap0,iface=tgwan")
             .replace("net_af_packet1,iface=lan0", "net_tap1,iface=tglan")
@@ -77,6 +76,11 @@ fn an_upload_learns_of_a_narrow_hop_outside() {
         let (from, to) = (inside(family == 1, 0), OUTSIDE[family]);
         address(&lab.client(), "tglan", &format!("{from}/{}", [24, 64][family]));
         routes(&lab.client(), HOPS[family][0]);
+        // Each is put together from fragments, and leaves in fragments.
+        lab.client()
+            .run(&format!("ping -n -c 3 -i 0.2 -W 20 -s 4000 {to}"));
+
+        router.run("ip link set out0 mtu 1400");
         let server = Nginx::start(&lab, 1);
         let file = pattern(&lab, "pattern", BYTES);
         assert_eq!(lab.client().learnt_mtu(to), None);
