@@ -139,8 +139,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 Verdict::Expired => self.forget(id),
                 Verdict::Rearm(deadline) => {
                     self.look_after_header(id);
-                    let at = self.ask_at(id, deadline);
-                    self.wheel.insert(self.table.records_mut(), id, at);
+                    self.arm(id, deadline);
                 }
             }
         }
@@ -229,8 +228,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             if snapshot.settings.expire_nodest_conn && !snapshot.server_present(record.server) {
                 self.close(id);
             } else {
-                let at = self.ask_at(id, deadline);
-                self.wheel.insert(self.table.records_mut(), id, at);
+                self.arm(id, deadline);
             }
         }
     }

@@ -128,14 +128,15 @@ pub fn hear_answer(record: &mut Record, stream: &mut ProxyStream, segment: &mut 
         }
         record.sequence_shift = record.sequence_shift.wrapping_sub(len);
     }
-    let isn = tcp::sequence(segment);
-    let several = stage == Stage::Answered && (stream.server_isn != isn || stream.flags & SEVERAL != 0);
+    let expected = tcp::sequence(segment).wrapping_add(1);
+    let is_other = stream.acknowledgement != expected;
+    let several = stage == Stage::Answered && (is_other || stream.flags & SEVERAL != 0);
     stream.flags = if several { SEVERAL } else { 0 };
     if tcp::timestamps(segment).is_some() {
         stream.flags |= TIMESTAMPS;
     }
     stream.stage = Stage::Answered as u8;
-    stream.server_isn = isn;
+    stream.acknowledgement = expected;
     stream.first = acknowledged;
     record.flags.set(Flags::PROXY, true);
     Step::Pass
@@ -204,7 +205,7 @@ pub fn say(
             stream.acknowledgement = tcp::acknowledgement(segment);
             stream.timestamps = tcp::timestamps(segment).unwrap_or_default();
             stream.window = tcp::window(segment);
-            sent(stream, now);
+            stream.sent_at = now.0;
             Step::Send
         }
         // It fits only a server that has the header.
@@ -241,7 +242,7 @@ pub fn look(record: &mut Record, stream: &mut ProxyStream, now: Tick) -> Due {
     }
     stream.tries += 1;
     stream.flags = stream.flags & !PROMPTED | RESENT;
-    sent(stream, now);
+    stream.sent_at = now.0;
     Due::Resend
 }
 
@@ -254,7 +255,7 @@ pub fn next_look(record: &Record, stream: &ProxyStream) -> Option<Tick> {
         Stage::Acknowledged => true,
         _ => false,
     };
-    waits.then_some(Tick(stream.due))
+    waits.then(|| Tick(stream.sent_at).after(FIRST_WAIT << stream.tries))
 }
 
 /// The header's segment, as it is to be now, and the header.
@@ -285,8 +286,7 @@ fn header_len(record: &Record) -> u32 {
 }
 
 fn ends_handshake(stream: &ProxyStream, segment: &[u8]) -> bool {
-    let expected = stream.server_isn.wrapping_add(1);
-    tcp::acknowledgement(segment) == expected || stream.flags & SEVERAL != 0
+    tcp::acknowledgement(segment) == stream.acknowledgement || stream.flags & SEVERAL != 0
 }
 
 /// What the header has to say beside itself when it is sent again: the latest of the client. Its clock never goes back,
@@ -319,11 +319,6 @@ fn prompt(stream: &mut ProxyStream, now: Tick) -> Step {
         return Step::Pass;
     }
     stream.flags |= PROMPTED | RESENT;
-    sent(stream, now);
-    Step::Resend
-}
-
-fn sent(stream: &mut ProxyStream, now: Tick) {
     stream.sent_at = now.0;
-    stream.due = now.after(FIRST_WAIT << stream.tries).0;
+    Step::Resend
 }
