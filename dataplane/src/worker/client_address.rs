@@ -116,9 +116,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// datagrams; none when it does not.
     pub(super) fn grows_by(&self, hit: Hit) -> Option<u16> {
         let record = self.table.get(hit.id);
-        let grows = record.protocol == ipv4::UDP
-            && record.flags.has(Flags::SERVER_ISN)
-            && hit.direction == Direction::Inbound;
+        let grows =
+            record.protocol == ipv4::UDP && record.is_proxying() && hit.direction == Direction::Inbound;
         grows.then(|| Header::len(record.inbound.is_v6()) as u16)
     }
 
@@ -179,8 +178,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 fn longer_by(record: &Record) -> Option<u16> {
     let ipv6 = record.inbound.is_v6();
     if record.protocol == ipv4::UDP {
-        let headed = record.flags.has(Flags::SERVER_ISN);
-        headed.then(|| Header::len(ipv6) as u16)
+        record.is_proxying().then(|| Header::len(ipv6) as u16)
     } else {
         record.flags.has(Flags::TOA).then(|| toa::option_len(ipv6))
     }

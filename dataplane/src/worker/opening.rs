@@ -52,7 +52,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                         .set(Flags::TOA, self.shows_clients(service) == ClientAddress::Toa);
                 }
                 if headers.protocol == ipv4::UDP && server.mode == Mode::Fullnat {
-                    record.flags.set(Flags::SERVER_ISN, self.heads_datagrams(service));
+                    let headed = self.shows_clients(service) == ClientAddress::ProxyV2;
+                    record.flags.set(Flags::PROXY, headed);
                 }
                 taken = Some(given);
             }
@@ -114,12 +115,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn shows_clients(&self, service: u32) -> ClientAddress {
         let service = self.snapshot.service(service);
         service.map_or(ClientAddress::None, |service| service.client_address)
-    }
-
-    /// Whether a service's FULLNAT servers get the header of the PROXY protocol in front of each datagram's payload.
-    fn heads_datagrams(&self, service: u32) -> bool {
-        let service = self.snapshot.service(service);
-        service.is_some_and(|service| service.client_address == ClientAddress::ProxyV2)
     }
 
     /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another

@@ -236,7 +236,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         port: PortId,
     ) -> Result<u16, Refusal> {
         let record = self.table.get(hit.id);
-        if record.flags.has(Flags::SERVER_ISN)
+        if record.flags.has(Flags::PROXY)
             && let Some(extra) = self.grows_by(hit)
         {
             return self.limit_with_header(extra, neighbour, packet, headers, port);

@@ -31,8 +31,9 @@ fn is_tcp(frame: &[u8]) -> bool {
     }
 }
 
-/// Some connections of each family over a cable with this rule, each with bytes both ways.
-fn all_arrives(rounds: usize, rule: impl FnMut(Side, &[u8]) -> Fate + Send + 'static) {
+/// Some connections of each family over a cable with this rule, each with bytes both ways. At least `resent` headers are
+/// sent more than once, and none is given up.
+fn all_arrives(rounds: usize, resent: u64, rule: impl FnMut(Side, &[u8]) -> Fate + Send + 'static) {
     let lab = Lab::dual();
     let gateway = site::gateway(&lab);
     let rough = Rough::start(&lab, rule);
@@ -53,6 +54,10 @@ fn all_arrives(rounds: usize, rule: impl FnMut(Side, &[u8]) -> Fate + Send + 'st
         }
     }
     drop(rough);
+    let of = |name: &str| site::metric(&gateway, &format!("tidegate_worker_proxy_headers_{name}_total"));
+    assert_eq!(of("sent"), 2 * rounds as u64);
+    assert!(of("resent") >= resent, "{} of {resent}", of("resent"));
+    assert_eq!(of("unacknowledged"), 0);
     site::finish(&lab, gateway);
 }
 
@@ -64,7 +69,7 @@ fn a_lost_header_is_sent_again_to_a_server_that_waits_for_it() {
     let lost = Arc::new(Mutex::new(HashMap::<[u8; 2], u32>::new()));
     let known = Arc::clone(&lost);
     let mut first = None;
-    all_arrives(2, move |side, frame| {
+    all_arrives(2, 10, move |side, frame| {
         if side == Side::Server || !has_header(frame) {
             return Fate::Passes;
         }
@@ -89,7 +94,7 @@ fn a_lost_header_is_sent_again_to_a_server_that_waits_for_it() {
 #[test]
 fn streams_survive_a_cable_that_loses() {
     let mut count = [0_u32; 2];
-    all_arrives(3, move |side, frame| {
+    all_arrives(3, 0, move |side, frame| {
         let count = &mut count[usize::from(side == Side::Server)];
         *count += 1;
         if is_tcp(frame) && count.is_multiple_of(7) {
@@ -104,7 +109,7 @@ fn streams_survive_a_cable_that_loses() {
 #[test]
 fn streams_survive_a_cable_that_reorders() {
     let mut count = 0_u32;
-    all_arrives(3, move |side, frame| {
+    all_arrives(3, 0, move |side, frame| {
         count += 1;
         match count % 5 {
             _ if side == Side::Gateway && has_header(frame) => Fate::IsLate(3),

@@ -209,6 +209,8 @@ fn nginx_logs_the_clients_own_address_and_port() {
         assert_same(uploaded[0], &file);
         seen += 2;
     }
+    let sent = site::metric(&gateway, "tidegate_worker_proxy_headers_sent_total");
+    assert_eq!(sent, seen as u64);
     let captured = capture.end();
     captured.assert_good_checksums("tcp");
     assert_eq!(captured.frames("frame.len > 1514"), Vec::<String>::new());
