@@ -6,8 +6,8 @@ use super::schedule::Refusal;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, FlowIndex, Hit, RecordId};
+use crate::forward::proxy::header;
 use crate::forward::proxy::stream::{self, Due, Stage, Step};
-use crate::forward::proxy::{Header, header};
 use crate::packet::{Headers, Kind, Packet, craft, ipv4, ipv6, rewrite, tcp};
 use crate::time::Tick;
 

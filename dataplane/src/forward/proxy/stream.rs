@@ -193,18 +193,8 @@ pub fn say(
     match stage(stream) {
         // What acknowledges something else, the server refuses (RFC 9293 3.10.7.4), data and all.
         Stage::Answered if flags & (tcp::ACK | tcp::RST) == tcp::ACK && ends_handshake(stream, segment) => {
-            let len = header_len(record);
-            record.sequence_shift = record.sequence_shift.wrapping_add(len);
-            let end = stream.first.wrapping_add(len);
-            if end.wrapping_sub(record.sequence) <= u32::MAX / 2 {
-                record.sequence = end;
-            }
-            stream.stage = Stage::Sent as u8;
-            stream.tries = 0;
+            put_in(record, stream, segment);
             stream.traffic_class = traffic_class & DSCP;
-            stream.acknowledgement = tcp::acknowledgement(segment);
-            stream.timestamps = tcp::timestamps(segment).unwrap_or_default();
-            stream.window = tcp::window(segment);
             stream.sent_at = now.0;
             Step::Send
         }
@@ -283,6 +273,21 @@ pub fn segment(ends: &Ends, stream: &ProxyStream) -> (craft::Segment, Header) {
 /// Bytes of a connection's header: it is of the client's family.
 fn header_len(record: &Record) -> u32 {
     Header::len(record.inbound.is_v6()) as u32
+}
+
+/// Puts the header in front of that segment of the client, the first to come behind it.
+fn put_in(record: &mut Record, stream: &mut ProxyStream, segment: &[u8]) {
+    let len = header_len(record);
+    record.sequence_shift = record.sequence_shift.wrapping_add(len);
+    let end = stream.first.wrapping_add(len);
+    if end.wrapping_sub(record.sequence) <= u32::MAX / 2 {
+        record.sequence = end;
+    }
+    stream.stage = Stage::Sent as u8;
+    stream.tries = 0;
+    stream.acknowledgement = tcp::acknowledgement(segment);
+    stream.timestamps = tcp::timestamps(segment).unwrap_or_default();
+    stream.window = tcp::window(segment);
 }
 
 fn ends_handshake(stream: &ProxyStream, segment: &[u8]) -> bool {
