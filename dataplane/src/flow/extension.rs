@@ -27,9 +27,7 @@ pub struct ProxyStream {
     pub asked: u32,
     /// The sequence number of the header's first byte.
     pub first: u32,
-    /// The server's initial sequence number.
-    pub server_isn: u32,
-    /// The highest acknowledgement number of the client.
+    /// The highest acknowledgement number of the client; before there is one, what it is to be.
     pub acknowledgement: u32,
     /// The client's latest TSval, and the TSecr beside it (RFC 7323 3.2).
     pub timestamps: [u32; 2],
@@ -37,11 +35,11 @@ pub struct ProxyStream {
     pub sent_at: u32,
     /// The client's latest window, as on the wire: unscaled.
     pub window: u16,
-    /// A [`crate::forward::proxy::Stage`] as a number.
+    /// A [`crate::forward::proxy::stream::Stage`] as a number.
     pub stage: u8,
     /// How often the timer has had the header sent again.
     pub tries: u8,
-    /// Bits of [`crate::forward::proxy`].
+    /// Bits of [`crate::forward::proxy::stream`].
     pub flags: u8,
     /// DSCP of the client's segment that the header was sent in front of, as the upper bits of the TOS or traffic class.
     pub traffic_class: u8,

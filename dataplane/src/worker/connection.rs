@@ -157,8 +157,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let timeouts = self.snapshot.timeouts_of(self.table.get(id));
         let timeout = timeouts.of(protocol, new);
         if timeout < timeouts.of(protocol, old) {
-            let deadline = self.ask_at(id, self.now.after(timeout));
-            self.wheel.shorten(self.table.records_mut(), id, deadline);
+            self.arm(id, self.now.after(timeout));
         }
     }
 

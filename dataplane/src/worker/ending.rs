@@ -75,8 +75,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Fate::Stays | Fate::Waits => {
                 let record = self.table.get(id);
                 let deadline = self.snapshot.timeouts_of(record).deadline(record);
-                let at = self.ask_at(id, deadline);
-                self.wheel.insert(self.table.records_mut(), id, at);
+                self.arm(id, deadline);
             }
             Fate::Ends => self.close(id),
             Fate::IsReset => {

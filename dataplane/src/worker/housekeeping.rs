@@ -144,8 +144,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 Verdict::Expired => self.time_out(id),
                 Verdict::Rearm(deadline) => {
                     self.look_after_header(id);
-                    let at = self.ask_at(id, deadline);
-                    self.wheel.insert(self.table.records_mut(), id, at);
+                    self.arm(id, deadline);
                 }
             }
         }
