@@ -10,9 +10,6 @@ use bytemuck::{Pod, Zeroable};
 pub struct Sequences {
     client: End,
     server: End,
-    /// [`SENT`] and [`ACKNOWLEDGED`] of each, the client's first.
-    seen: [u8; 2],
-    unused: [u8; 2],
 }
 
 /// What one end has said.
@@ -23,6 +20,9 @@ struct End {
     next: u32,
     /// The last acknowledgement number that it has sent: what it expects next.
     expected: u32,
+    /// [`SENT`] and [`ACKNOWLEDGED`].
+    seen: u8,
+    unused: [u8; 3],
 }
 
 /// The end has sent a segment.
@@ -46,20 +46,19 @@ impl Sequences {
     /// Both as its sender wrote them.
     #[inline]
     pub fn note(&mut self, direction: Direction, next: u32, acknowledgement: Option<u32>) {
-        let [of_client, of_server] = &mut self.seen;
-        let (end, seen) = match direction {
-            Direction::Inbound => (&mut self.client, of_client),
-            Direction::Outbound => (&mut self.server, of_server),
+        let end = match direction {
+            Direction::Inbound => &mut self.client,
+            Direction::Outbound => &mut self.server,
         };
-        if *seen & SENT == 0 || is_after(next, end.next) {
+        if end.seen & SENT == 0 || is_after(next, end.next) {
             end.next = next;
-            *seen |= SENT;
+            end.seen |= SENT;
         }
         if let Some(expected) = acknowledgement
-            && (*seen & ACKNOWLEDGED == 0 || is_after(expected, end.expected))
+            && (end.seen & ACKNOWLEDGED == 0 || is_after(expected, end.expected))
         {
             end.expected = expected;
-            *seen |= ACKNOWLEDGED;
+            end.seen |= ACKNOWLEDGED;
         }
     }
 
@@ -67,15 +66,15 @@ impl Sequences {
     /// the other's had them; of an end that was never seen, what the other has acknowledged stands for what it has sent.
     #[must_use]
     pub fn reset(&self, towards: Direction) -> ResetAt {
-        let ends = [(&self.client, self.seen[0]), (&self.server, self.seen[1])];
-        let [(from, said), (to, heard)] = match towards {
-            Direction::Inbound => ends,
-            Direction::Outbound => [ends[1], ends[0]],
+        let (from, to) = match towards {
+            Direction::Inbound => (&self.client, &self.server),
+            Direction::Outbound => (&self.server, &self.client),
         };
+        let has = |end: &End, what| end.seen & what != 0;
         ResetAt {
-            expected: (heard & ACKNOWLEDGED != 0).then_some(to.expected),
-            sent: (said & SENT != 0).then_some(from.next),
-            acknowledgement: if heard & SENT != 0 { to.next } else { from.expected },
+            expected: has(to, ACKNOWLEDGED).then_some(to.expected),
+            sent: has(from, SENT).then_some(from.next),
+            acknowledgement: if has(to, SENT) { to.next } else { from.expected },
         }
     }
 }
