@@ -105,6 +105,13 @@ fn near(lab: &Lab, client: usize) {
     ];
     lab.plug("tgwan", &lab.client(), &[at[client][0]]);
     lab.plug("tglan", &lab.server(1), &[at[other(client)][1]]);
+    // An address can be bound to when the kernel has seen that the link is up.
+    for host in [lab.client(), lab.server(1)] {
+        until("the addresses", PATIENCE, || {
+            let tentative = host.run("ip address show").contains("tentative");
+            (!tentative).then_some(())
+        });
+    }
 }
 
 /// The client behind a router whose link takes 1400 bytes, the server on the gateway's link.
