@@ -11,6 +11,11 @@ fn a_reset_comes_behind_the_header() {
         let seen = line.client(RST | ACK, FIRST, ANSWER, b"");
         line.is_header(&seen[0], ANSWER);
         assert_eq!(numbers(&seen[1]), (RST | ACK, behind, ANSWER, 0));
+        // What crosses it on the way calls for nothing.
+        line.pass(6);
+        let late = line.server_segment(ACK, ANSWER, line.first, b"");
+        let (again, _) = line.server_and(&late);
+        assert_eq!(again, []);
         assert_eq!(line.pass(seconds(30)), [], "nobody is there to hear");
         assert_eq!(line.gateway.states(), [""; 0]);
         assert_eq!(line.counts(), [1, 1, 0]);

@@ -197,3 +197,20 @@ fn a_recycled_port_has_both_shifts() {
     assert_eq!(numbers(&shown), (ACK, ANSWER, FIRST, 0));
     assert_eq!(options(&shown), sack(&[(FIRST + 2, FIRST + 4)]));
 }
+
+/// The header counts as shown although nothing of the client stands behind it.
+#[test]
+fn a_header_alone_counts_as_shown() {
+    let mut plan = Line::plan(Family::V4);
+    plan.use_locals(pool(1, 10_000, 10_000));
+    let mut line = Line::new(plan, Family::V4);
+    line.ask(b"");
+    line.answer();
+    let first = line.first;
+    // A keep-alive asks for what was acknowledged (RFC 9293 3.8.4).
+    assert_eq!(line.client(ACK, FIRST - 1, ANSWER, b"").len(), 2);
+    line.server(RST | ACK, ANSWER, first + 28, b"");
+    line.client = Family::V4.client(2, 1000);
+    line.ask(b"");
+    assert_eq!(line.first, first + 28 + (1 << 16) + 1);
+}
