@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(super) const PLAIN: u16 = 8081;
 pub(super) const SECURE: u16 = 8443;
 /// Bytes of a file each way.
-const BYTES: usize = 8_000_000;
+const BYTES: usize = 2_000_000;
 
 /// It, on server 1.
 struct Nginx {
