@@ -214,8 +214,32 @@ local_addresses: [{ name: both, port: lan, routed: true, addresses: [10.0.0.200,
     run(&mut model, "-A -t 10.0.0.100:82 -s rr --local-addresses both").unwrap();
     run(&mut model, "-a -t [fd00::100]:82 -r [2001:db8::11]:80 --fullnat").unwrap();
     run(&mut model, "-a -t 10.0.0.100:82 -r 10.0.0.11:80 --fullnat").unwrap();
+    // Whatever the family of the service.
+    run(&mut model, "-a -t [fd00::100]:82 -r 10.0.0.12:80 --fullnat").unwrap();
+    run(&mut model, "-a -t 10.0.0.100:82 -r [2001:db8::12]:80 --fullnat").unwrap();
+    run(
+        &mut model,
+        "-e -t 10.0.0.100:82 -r [2001:db8::12]:80 --fullnat -w 3",
+    )
+    .unwrap();
     let servers = model.services().flat_map(|entry| entry.service.servers.clone());
-    assert!(servers.map(|server| server.mode).eq([Mode::Fullnat; 2]));
+    assert!(servers.map(|server| server.mode).eq([Mode::Fullnat; 4]));
+    run(&mut model, "-A -t [fd00::100]:83 -s rr --local-addresses dip").unwrap();
+    run(&mut model, "-a -t [fd00::100]:83 -r 10.0.0.11:80 --fullnat").unwrap();
+    assert_eq!(
+        run(&mut model, "-E -t 10.0.0.100:82 -s rr --local-addresses dip").unwrap_err(),
+        "the service's local addresses are not IPv6: name a group that has IPv6 addresses"
+    );
+    for line in [
+        "-a -t [fd00::100]:82 -r 10.0.0.13:80 -m",
+        "-a -t [fd00::100]:82 -r 10.0.0.13:80 -g",
+    ] {
+        let refused = run(&mut model, line).unwrap_err();
+        assert_eq!(
+            refused,
+            "Different address family is allowed only for tunneling servers"
+        );
+    }
 }
 
 /// What ipvsadm has no option for is the file's to say.

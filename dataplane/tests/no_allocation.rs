@@ -33,6 +33,8 @@ mod header;
 mod modes;
 #[path = "no_allocation/proxy.rs"]
 mod proxy;
+#[path = "no_allocation/snat.rs"]
+mod snat;
 #[allow(
     dead_code,
     reason = "shared with the worker's own tests, which use more of it"

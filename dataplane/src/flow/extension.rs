@@ -1,5 +1,6 @@
 //! What few connections need beside their record: one more cache line, only where a service asks for it.
 
+use super::sequences::Sequences;
 use bytemuck::{Pod, Zeroable};
 
 /// The extension of a connection, one cache line. Zeroed, it says nothing.
@@ -12,8 +13,8 @@ pub struct Extension {
     pub template: u32,
     /// Where the connection stands with the header of the PROXY protocol.
     pub proxy: ProxyStream,
-    /// Room for what else may be asked for.
-    pub rest: [u32; 4],
+    /// How far a TCP connection is that may be reset.
+    pub sequences: Sequences,
 }
 
 /// The header of the PROXY protocol in front of a client's stream, as [`crate::forward::proxy`] keeps it: enough to write
@@ -26,23 +27,19 @@ pub struct ProxyStream {
     pub asked: u32,
     /// The sequence number of the header's first byte.
     pub first: u32,
-    /// The server's initial sequence number.
-    pub server_isn: u32,
-    /// The highest acknowledgement number of the client.
+    /// The highest acknowledgement number of the client; before there is one, what it is to be.
     pub acknowledgement: u32,
     /// The client's latest TSval, and the TSecr beside it (RFC 7323 3.2).
     pub timestamps: [u32; 2],
     /// When the header was sent last, as a tick.
     pub sent_at: u32,
-    /// When it is sent again, as a tick.
-    pub due: u32,
     /// The client's latest window, as on the wire: unscaled.
     pub window: u16,
-    /// A [`crate::forward::proxy::Stage`] as a number.
+    /// A [`crate::forward::proxy::stream::Stage`] as a number.
     pub stage: u8,
     /// How often the timer has had the header sent again.
     pub tries: u8,
-    /// Bits of [`crate::forward::proxy`].
+    /// Bits of [`crate::forward::proxy::stream`].
     pub flags: u8,
     /// DSCP of the client's segment that the header was sent in front of, as the upper bits of the TOS or traffic class.
     pub traffic_class: u8,

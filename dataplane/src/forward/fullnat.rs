@@ -45,8 +45,9 @@ pub fn rewrite_any(
 }
 
 /// Shifts sequence numbers where the connection has a shift, and notes what the server is shown.
+/// The change of its words, in host order, is for the checksum.
 #[inline]
-fn adjust_sequence(segment: &mut [u8], record: &mut Record, direction: Direction) -> Delta {
+pub fn adjust_sequence(segment: &mut [u8], record: &mut Record, direction: Direction) -> Delta {
     let mut delta = Delta::NONE;
     if record.sequence_shift != 0 || record.flags.has(Flags::STRIP_TIMESTAMPS) {
         delta = shift(segment, record, direction);

@@ -3,14 +3,14 @@
 //! for during handshakes, and for the datagrams of services that have headers in them.
 
 use super::schedule::Refusal;
-use super::{Io, Worker};
+use super::{Io, Worker, families};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Record};
 use crate::forward::icmp::{self as errors, Quote};
 use crate::forward::proxy::{Header, Transport, datagram};
 use crate::forward::toa;
 use crate::neighbour::NeighbourId;
-use crate::packet::{Headers, Packet, PortId, ipv4, rewrite};
+use crate::packet::{Headers, Packet, ipv4, rewrite};
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// A segment with SYN, before it is rewritten: the MSS that its service wants, and what TOA or the PROXY protocol
@@ -24,6 +24,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
     ) -> Option<Headers> {
         self.clamp_mss(hit, packet.bytes_mut(), headers);
+        if self.table.get(hit.id).flags.has(Flags::MIXED) {
+            self.clamp_mss_across(hit, packet.bytes_mut(), headers);
+        }
         let record = self.table.get_mut(hit.id);
         if record.flags.has(Flags::EXTENDED) && !record.flags.has(Flags::TOA) {
             return self.adjust_syn_for_header(hit, packet, headers);
@@ -71,6 +74,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
         let most = match (limit, headers.largest_fragment) {
+            (0, _) if record.flags.has(Flags::MIXED) => families::room(packet.bytes(), headers, link),
             (0, 0) => link,
             // Fragments that fit as a whole into one of their own.
             (0, largest) => link.min(largest),
@@ -112,31 +116,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// By how many bytes a packet of the connection grows when the header of the PROXY protocol stands in its own
-    /// datagrams; none when it does not.
-    pub(super) fn grows_by(&self, hit: Hit) -> Option<u16> {
+    /// By how many bytes a packet of the connection grows: the header of the PROXY protocol, in a client's datagram.
+    pub(super) fn grows_by(&self, hit: Hit) -> u16 {
         let record = self.table.get(hit.id);
         let grows =
             record.protocol == ipv4::UDP && record.is_proxying() && hit.direction == Direction::Inbound;
-        grows.then(|| Header::len(record.inbound.is_v6()) as u16)
-    }
-
-    /// As [`Worker::limit`], for a datagram that gets a header of `extra` bytes. One that is too long is refused as it
-    /// came: its sender hears of an MTU that leaves room.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn limit_with_header(
-        &self,
-        extra: u16,
-        neighbour: NeighbourId,
-        packet: &mut I::Packet,
-        headers: &Headers,
-        port: PortId,
-    ) -> Result<u16, Refusal> {
-        if headers.end.checked_add(extra).is_none() {
-            return Err(DropReason::ProxyNoRoom.into());
+        if grows {
+            Header::len(record.inbound.is_v6()) as u16
+        } else {
+            0
         }
-        self.limit_with(extra, neighbour, packet, headers, port)
     }
 
     /// An error from the server's side about a datagram with a header quotes it as the client has sent it: without. The
@@ -152,7 +141,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             direction: Direction::Inbound,
             ..hit
         };
-        if hit.direction == Direction::Inbound || self.grows_by(told).is_none() {
+        if hit.direction == Direction::Inbound || self.grows_by(told) == 0 {
             return None;
         }
         let changed = datagram::take_from_quote(packet.bytes_mut(), headers, quote, &self.header_of(hit))?;
@@ -175,7 +164,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 }
 
 /// By how many bytes the client's longest packets grow on their way to the server.
-fn longer_by(record: &Record) -> Option<u16> {
+pub(super) fn longer_by(record: &Record) -> Option<u16> {
     let ipv6 = record.inbound.is_v6();
     if record.protocol == ipv4::UDP {
         record.is_proxying().then(|| Header::len(ipv6) as u16)

@@ -108,7 +108,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.limit_through(way, packet, headers, port)
     }
 
-    /// As [`Worker::limit_for`], for a packet that gets `extra` bytes more behind its IP header.
+    /// As [`Worker::limit_for`], for a packet that gets `extra` bytes more behind its IP header. One that is too long is
+    /// refused as it came: its sender hears of an MTU that leaves room.
+    #[cold]
+    #[inline(never)]
     pub(super) fn limit_with(
         &self,
         extra: u16,
@@ -117,6 +120,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
+        if headers.end.checked_add(extra).is_none() {
+            return Err(DropReason::ProxyNoRoom.into());
+        }
         let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
         self.limit_through(Passage::link(link, extra), packet, headers, port)
     }
@@ -244,7 +250,7 @@ fn limit_v6(length: u16, largest: u16, way: &Passage) -> Result<u16, Refusal> {
     Ok(if length > fits { limit } else { 0 })
 }
 
-fn too_big(mtu: u16) -> Refusal {
+pub(super) fn too_big(mtu: u16) -> Refusal {
     Refusal {
         reason: DropReason::ExceedsMtu,
         reply: Reply::TooBig(mtu),

@@ -2,7 +2,7 @@
 
 use super::mailbox::{Listing, Spent};
 use super::{Io, Worker};
-use crate::flow::{Connection, FlowIndex};
+use crate::flow::{Connection, Flags, FlowIndex};
 use crate::local::{AddressUse, PairReport};
 use crate::neighbour::NeighbourView;
 use std::sync::Arc;
@@ -104,10 +104,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         } = self;
         let connections = go_on(&mut listings.connections, |listing, cursor, slice| {
             table.scan(cursor, slice, |_, record| {
-                let server = servers[record.server as usize].end;
+                let ends = table.ends(record);
+                let server = if record.flags.has(Flags::SNAT) {
+                    ends.server
+                } else {
+                    servers[record.server as usize].end
+                };
                 let _ = listing.entries.push(Connection::describe(
                     record,
-                    &table.ends(record),
+                    &ends,
                     server,
                     snapshot.timeouts_of(record),
                     *now,

@@ -2,15 +2,14 @@
 //! and the segments that it calls for. Off the straight way: asked for by SYNs, until the server has acknowledged the
 //! header, and by the wheel.
 
+use super::schedule::Refusal;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, FlowIndex, Hit, RecordId};
+use crate::forward::proxy::header;
 use crate::forward::proxy::stream::{self, Due, Stage, Step};
-use crate::forward::proxy::{Header, header};
 use crate::packet::{Headers, Kind, Packet, craft, ipv4, ipv6, rewrite, tcp};
 use crate::time::Tick;
-
-use super::schedule::Refusal;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// A new connection whose server is to be sent a header. Where what that takes has no room, there is no connection.
@@ -92,19 +91,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// When the wheel is to ask about a connection that has time until `deadline`: before that if its header may then
-    /// have to be sent again.
+    /// Arms the timer of a connection that has time until `deadline`: for an earlier time if its header may then have to be
+    /// sent again. All that arms a connection again has to come here.
     #[inline]
-    pub(super) fn ask_at(&self, id: RecordId, deadline: Tick) -> Tick {
+    pub(super) fn arm(&mut self, id: RecordId, deadline: Tick) {
         let record = self.table.get(id);
-        if !record.is_proxying() {
-            return deadline;
+        let mut at = deadline;
+        if record.is_proxying()
+            && let Some(extension) = self.table.extension(record)
+            && let Some(look) = stream::next_look(record, &extension.proxy)
+            && deadline.reached(look)
+        {
+            at = look;
         }
-        let look = self
-            .table
-            .extension(record)
-            .and_then(|extension| stream::next_look(record, &extension.proxy));
-        look.filter(|look| deadline.reached(*look)).unwrap_or(deadline)
+        self.wheel.insert(self.table.records_mut(), id, at);
     }
 
     /// Does what a segment calls for, and arms the timer for the time after that.
@@ -115,17 +115,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.send_header(id, step == Step::Resend);
         let record = self.table.get(id);
         let deadline = self.snapshot.timeouts_of(record).deadline(record);
-        let at = self.ask_at(id, deadline);
-        self.wheel.insert(self.table.records_mut(), id, at);
+        self.arm(id, deadline);
     }
 
-    /// Sends the header's segment. Without a buffer it counts as lost, and the timer repairs it.
+    /// Sends the header's segment, counted when there is one. Without a buffer it is as good as lost, and the timer repairs
+    /// that.
     fn send_header(&mut self, id: RecordId, again: bool) {
-        let count = match again {
-            true => &self.stats.proxy_headers_resent,
-            false => &self.stats.proxy_headers_sent,
-        };
-        count.add(1);
         let direction = Direction::Inbound;
         let Ok(neighbour) = self.neighbour_of(Hit { id, direction }) else {
             return;
@@ -136,10 +131,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
         let (segment, header) = stream::segment(&self.table.ends(record), &extension.proxy);
         let mut bytes = [0; header::MOST];
-        let len = Header::write(&header, &mut bytes);
-        let made = self.fresh(|out| craft::tcp_segment(out, &segment, &bytes[..len]));
-        if let Some(packet) = made {
-            self.resolve(neighbour, packet);
-        }
+        let len = header.write(&mut bytes);
+        let Some(packet) = self.fresh(|out| craft::tcp_segment(out, &segment, &bytes[..len])) else {
+            return;
+        };
+        let count = if again {
+            &self.stats.proxy_headers_resent
+        } else {
+            &self.stats.proxy_headers_sent
+        };
+        count.add(1);
+        self.resolve(neighbour, packet);
     }
 }

@@ -78,10 +78,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Err(DropReason::BadSource.into());
         }
         if self.snapshot.addresses.class_of(ends.destination) == AddressClass::None {
-            return self.pass_by(headers, packet, &ends, port).map(Scheduled::Once);
+            return self.pass_by(headers, packet, &ends, port);
         }
         let service = service_for(&self.snapshot, headers, &ends)?;
         let (slot, one_packet) = (service.slot, service.one_packet);
+        self.admit(slot, headers, &ends)?;
         let server = self
             .pick_in(slot, &ends)
             .ok_or_else(|| no_server(&self.snapshot, ends.destination))?;
@@ -159,14 +160,26 @@ pub(super) fn ends_something(headers: &Headers) -> bool {
 /// What becomes of a packet whose service has no usable server. LVS answers with ICMP, for TCP too: a reset would
 /// say that the service does not exist.
 pub(super) fn no_server(snapshot: &Snapshot, vip: IpAddr) -> Refusal {
-    let reply = match snapshot.vip_policy(vip).1 {
+    Refusal {
+        reason: DropReason::NoServer,
+        reply: reply_by(snapshot.vip_policy(vip).1),
+    }
+}
+
+/// What becomes of a packet whose server has no local port left. Silence is usual: clients try again, and a port may
+/// be free by then.
+pub(super) fn no_local_port(snapshot: &Snapshot) -> Refusal {
+    Refusal {
+        reason: DropReason::LocalPortsExhausted,
+        reply: reply_by(snapshot.settings.no_local_port),
+    }
+}
+
+const fn reply_by(policy: NoServer) -> Reply {
+    match policy {
         NoServer::Icmp => Reply::PortUnreachable,
         NoServer::Reset => Reply::Reset,
         NoServer::Drop => Reply::Silence,
-    };
-    Refusal {
-        reason: DropReason::NoServer,
-        reply,
     }
 }
 
@@ -179,12 +192,12 @@ fn next_random(state: &mut u64) -> u64 {
 }
 
 /// Whether a TCP segment may open a connection: LVS takes SYN with or without ACK.
-fn opens_tcp(flags: u8, sloppy: bool) -> bool {
+pub(super) fn opens_tcp(flags: u8, sloppy: bool) -> bool {
     flags & tcp::RST == 0 && (flags & tcp::SYN != 0 || sloppy)
 }
 
 /// Whether an SCTP packet may open an association: one with an INIT chunk; with `sloppy`, any but an ABORT.
-fn opens_sctp(event: u8, sloppy: bool) -> bool {
+pub(super) fn opens_sctp(event: u8, sloppy: bool) -> bool {
     event == sctp::Event::Init as u8
         || (sloppy && event != sctp::Event::Abort as u8 && event != sctp::Event::None as u8)
 }

@@ -56,7 +56,7 @@ fn other_than(raw: &RawService, protocol: Protocol) -> Option<&Listener> {
     listeners.find(|listener| listener.protocol != protocol)
 }
 
-fn set(flag: Option<At<bool>>) -> Option<At<bool>> {
+pub(super) fn set(flag: Option<At<bool>>) -> Option<At<bool>> {
     flag.filter(|at| at.value)
 }
 

@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use dataplane::flow::Mode;
+use dataplane::flow::{Mode, Timeouts};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 use dataplane::service::{ClientAddress, Tunnel};
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::{own_name, reference};
+use super::policy::{RawPolicy, policy};
 use super::typed::{number, placed_number};
 use super::{address, scheduler, tunnel, value};
 use crate::config::report::{Fault, Report};
@@ -79,6 +80,7 @@ pub(crate) struct RawService {
     pub(crate) hairpin_snat: Option<At<bool>>,
     pub(crate) mss_clamp: Option<At<u16>>,
     pub(crate) client_address: Option<At<ClientAddress>>,
+    pub(crate) policy: RawPolicy,
     pub(crate) place: Place,
 }
 
@@ -139,8 +141,8 @@ fn server(field: Field<'_>, report: &mut Report) -> RawServer {
     }
 }
 
-/// An element of `services`.
-pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
+/// An element of `services`; `usual` are the timeouts of the file.
+pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -> RawService {
     let fields = Fields::open(field, &schema::SERVICE, report);
     let name = own_name(&fields, "`name: web`, say", report);
     let listen = fields.required("listen", "`listen: \"203.0.113.100:80/tcp\"`, say", report);
@@ -199,11 +201,13 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
         hairpin_snat,
         mss_clamp: placed_number(&fields, "mss_clamp", MSS, report),
         client_address,
+        policy: policy(&fields, usual, report),
         place: field.place(),
     }
 }
 
-fn local_addresses(fields: &Fields<'_>, report: &mut Report) -> Option<At<OneOrMore<At<String>>>> {
+/// The names of groups of local addresses.
+pub(crate) fn local_addresses(fields: &Fields<'_>, report: &mut Report) -> Option<At<OneOrMore<At<String>>>> {
     let field = fields.get("local_addresses")?;
     let each =
         |field: Field<'_>, report: &mut Report| field.value("a name", report, |text| Ok(text.to_owned()));

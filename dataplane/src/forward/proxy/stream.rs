@@ -128,14 +128,15 @@ pub fn hear_answer(record: &mut Record, stream: &mut ProxyStream, segment: &mut 
         }
         record.sequence_shift = record.sequence_shift.wrapping_sub(len);
     }
-    let isn = tcp::sequence(segment);
-    let several = stage == Stage::Answered && (stream.server_isn != isn || stream.flags & SEVERAL != 0);
+    let expected = tcp::sequence(segment).wrapping_add(1);
+    let is_other = stream.acknowledgement != expected;
+    let several = stage == Stage::Answered && (is_other || stream.flags & SEVERAL != 0);
     stream.flags = if several { SEVERAL } else { 0 };
     if tcp::timestamps(segment).is_some() {
         stream.flags |= TIMESTAMPS;
     }
     stream.stage = Stage::Answered as u8;
-    stream.server_isn = isn;
+    stream.acknowledgement = expected;
     stream.first = acknowledged;
     record.flags.set(Flags::PROXY, true);
     Step::Pass
@@ -192,19 +193,9 @@ pub fn say(
     match stage(stream) {
         // What acknowledges something else, the server refuses (RFC 9293 3.10.7.4), data and all.
         Stage::Answered if flags & (tcp::ACK | tcp::RST) == tcp::ACK && ends_handshake(stream, segment) => {
-            let len = header_len(record);
-            record.sequence_shift = record.sequence_shift.wrapping_add(len);
-            let end = stream.first.wrapping_add(len);
-            if end.wrapping_sub(record.sequence) <= u32::MAX / 2 {
-                record.sequence = end;
-            }
-            stream.stage = Stage::Sent as u8;
-            stream.tries = 0;
+            put_in(record, stream, segment);
             stream.traffic_class = traffic_class & DSCP;
-            stream.acknowledgement = tcp::acknowledgement(segment);
-            stream.timestamps = tcp::timestamps(segment).unwrap_or_default();
-            stream.window = tcp::window(segment);
-            sent(stream, now);
+            stream.sent_at = now.0;
             Step::Send
         }
         // It fits only a server that has the header.
@@ -241,7 +232,7 @@ pub fn look(record: &mut Record, stream: &mut ProxyStream, now: Tick) -> Due {
     }
     stream.tries += 1;
     stream.flags = stream.flags & !PROMPTED | RESENT;
-    sent(stream, now);
+    stream.sent_at = now.0;
     Due::Resend
 }
 
@@ -254,7 +245,7 @@ pub fn next_look(record: &Record, stream: &ProxyStream) -> Option<Tick> {
         Stage::Acknowledged => true,
         _ => false,
     };
-    waits.then_some(Tick(stream.due))
+    waits.then(|| Tick(stream.sent_at).after(FIRST_WAIT << stream.tries))
 }
 
 /// The header's segment, as it is to be now, and the header.
@@ -284,9 +275,23 @@ fn header_len(record: &Record) -> u32 {
     Header::len(record.inbound.is_v6()) as u32
 }
 
+/// Puts the header in front of that segment of the client, the first to come behind it.
+fn put_in(record: &mut Record, stream: &mut ProxyStream, segment: &[u8]) {
+    let len = header_len(record);
+    record.sequence_shift = record.sequence_shift.wrapping_add(len);
+    let end = stream.first.wrapping_add(len);
+    if end.wrapping_sub(record.sequence) <= u32::MAX / 2 {
+        record.sequence = end;
+    }
+    stream.stage = Stage::Sent as u8;
+    stream.tries = 0;
+    stream.acknowledgement = tcp::acknowledgement(segment);
+    stream.timestamps = tcp::timestamps(segment).unwrap_or_default();
+    stream.window = tcp::window(segment);
+}
+
 fn ends_handshake(stream: &ProxyStream, segment: &[u8]) -> bool {
-    let expected = stream.server_isn.wrapping_add(1);
-    tcp::acknowledgement(segment) == expected || stream.flags & SEVERAL != 0
+    tcp::acknowledgement(segment) == stream.acknowledgement || stream.flags & SEVERAL != 0
 }
 
 /// What the header has to say beside itself when it is sent again: the latest of the client. Its clock never goes back,
@@ -319,11 +324,6 @@ fn prompt(stream: &mut ProxyStream, now: Tick) -> Step {
         return Step::Pass;
     }
     stream.flags |= PROMPTED | RESENT;
-    sent(stream, now);
-    Step::Resend
-}
-
-fn sent(stream: &mut ProxyStream, now: Tick) {
     stream.sent_at = now.0;
-    stream.due = now.after(FIRST_WAIT << stream.tries).0;
+    Step::Resend
 }

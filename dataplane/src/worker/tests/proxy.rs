@@ -8,7 +8,7 @@ use super::wire::*;
 use crate::flow::Mode;
 use crate::packet::PortId;
 use crate::service::{ClientAddress, Protocol};
-use crate::time::{Tick, seconds};
+use crate::time::seconds;
 use std::net::{IpAddr, SocketAddr};
 
 mod endings;

@@ -5,6 +5,7 @@ use std::ffi::CString;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Instant;
 
 /// Every protocol, as the kernel knows it.
 const ALL: u16 = libc::ETH_P_ALL as u16;
@@ -20,7 +21,7 @@ impl RawSocket {
 
     /// Opens one that hears what arrives at the interface, but for what it sends itself.
     pub(crate) fn listening(host: &Host, interface: &str) -> RawSocket {
-        let socket = RawSocket::of_protocol(host, interface, ALL.to_be());
+        let socket = RawSocket::of_protocol(host, interface, ALL);
         let on: libc::c_int = 1;
         // SAFETY: the value is valid for the length given, and is only read.
         let code = unsafe {
@@ -36,7 +37,8 @@ impl RawSocket {
         socket
     }
 
-    fn of_protocol(host: &Host, interface: &str, protocol: u16) -> RawSocket {
+    /// Opens one that also receives what comes with this Ethertype; 0 for nothing.
+    pub(crate) fn of_protocol(host: &Host, interface: &str, ethertype: u16) -> RawSocket {
         let name = CString::new(interface).unwrap();
         host.inside(move || {
             // SAFETY: a system call without pointers.
@@ -48,7 +50,7 @@ impl RawSocket {
             let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
             let address = libc::sockaddr_ll {
                 sll_family: libc::AF_PACKET as u16,
-                sll_protocol: protocol,
+                sll_protocol: ethertype.to_be(),
                 sll_ifindex: index.cast_signed(),
                 sll_hatype: 0,
                 sll_pkttype: 0,
@@ -99,5 +101,26 @@ impl RawSocket {
             frame.len(),
             io::Error::last_os_error()
         );
+    }
+
+    /// The next frame, from its Ethernet header on; none when there is none before the deadline.
+    pub(crate) fn next(&self, deadline: Instant) -> Option<Vec<u8>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut waiting = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let limit = i32::try_from(left.as_millis()).unwrap();
+        // SAFETY: one descriptor, in memory that lives until after the call.
+        let ready = unsafe { libc::poll(&raw mut waiting, 1, limit) };
+        if ready < 1 {
+            return None;
+        }
+        let mut frame = vec![0; 2048];
+        // SAFETY: the buffer is valid for its length.
+        let len = unsafe { libc::recv(self.0.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
+        frame.truncate(usize::try_from(len).ok()?);
+        Some(frame)
     }
 }

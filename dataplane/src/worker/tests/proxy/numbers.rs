@@ -143,6 +143,25 @@ fn a_client_that_starts_again_gets_a_new_header() {
     }
 }
 
+/// An answer that has been under way since an older connection on the same local port begins nothing.
+#[test]
+fn an_answer_to_another_syn_changes_nothing() {
+    for family in Family::BOTH {
+        let mut line = Line::new(Line::plan(family), family);
+        line.ask(b"");
+        let stale = line.first + 77;
+        only(line.server(SYN | ACK, 55, stale, b""));
+        assert_eq!(line.client(ACK, FIRST, 56, b"").len(), 1, "no header");
+        line.answer();
+        only(line.server(SYN | ACK, 55, stale, b""));
+        line.open();
+        only(line.server(SYN | ACK, 55, stale, b""));
+        let data = only(line.client(PSH | ACK, FIRST, ANSWER, b"data"));
+        assert_eq!(numbers(&data).1, line.first + line.len());
+        assert_eq!(line.counts(), [1, 0, 0]);
+    }
+}
+
 /// What the server was shown counts with the header: the next connection on the same local port starts above it, and
 /// has its header above that.
 #[test]
