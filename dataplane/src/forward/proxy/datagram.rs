@@ -131,3 +131,49 @@ fn sum_again(frame: &mut [u8], headers: &Headers) {
     };
     icmp::set_checksum(message, !sum);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::proxy::Transport;
+    use crate::packet::{MacAddr, PortRules, TestPacket, parse};
+    use crate::worker::tests::frames::framed;
+    use crate::worker::tests::wire::Wire;
+
+    const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+
+    /// Without room in front, or among the lengths, nothing changes.
+    #[test]
+    fn a_datagram_without_room_stays_as_it_is() {
+        let (client, vip) = ("192.0.2.17:50000", "198.51.100.5:53");
+        let (client, virtual_address) = (client.parse().unwrap(), vip.parse().unwrap());
+        let header = Header {
+            client,
+            virtual_address,
+            protocol: Transport::Datagram,
+        };
+        let sent = Wire::udp(client, virtual_address, b"data").packet();
+        let mut packet = TestPacket::new(&framed(MAC, 0x0800, &sent));
+        let rules = PortRules {
+            mac: MAC,
+            ..PortRules::default()
+        };
+        let mut headers = parse(&packet, &rules).unwrap();
+        // 27 bytes are left.
+        assert!(packet.prepend(101));
+        for offset in [&mut headers.l3, &mut headers.l4, &mut headers.end] {
+            *offset += 101;
+        }
+        let before = packet.clone();
+        assert_eq!(put_header(&mut packet, &headers, &header), None);
+        assert!(packet == before);
+        assert!(packet.trim_front(1));
+        for offset in [&mut headers.l3, &mut headers.l4, &mut headers.end] {
+            *offset -= 1;
+        }
+        let longer = put_header(&mut packet, &headers, &header).unwrap();
+        assert_eq!(longer.end, headers.end + 28);
+        let expected = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x12"[..], &[0, 12]].concat();
+        assert_eq!(packet.bytes()[usize::from(headers.l4) + 8..][..16], expected);
+    }
+}

@@ -47,7 +47,7 @@ fn haproxy_logs_the_clients_own_address_and_port() {
     let gateway = site::gateway(&lab);
     for (client, vip) in CLIENTS.into_iter().zip(VIPS) {
         let mut command = lab.client().command("curl");
-        command.args(["-gsS", "--fail", "--max-time", "60", "-H", "Connection: close"]);
+        command.args(["-sS", "--fail", "--max-time", "60", "-H", "Connection: close"]);
         command.args(["-w", "own %{local_port}\n"]);
         command.arg(format!("http://{}:81/?[1-{REQUESTS}]", authority(vip)));
         let output = command.output().unwrap();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// Bytes of the client in each connection.
-const BYTES: usize = 400_000;
+const BYTES: usize = 100_000;
 
 fn bytes() -> Vec<u8> {
     (0..BYTES).map(|at| (at * 7 % 251) as u8).collect()

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(super) const PLAIN: u16 = 8081;
 pub(super) const SECURE: u16 = 8443;
 /// Bytes of a file each way.
-const BYTES: usize = 8_000_000;
+const BYTES: usize = 2_000_000;
 
 /// It, on server 1.
 struct Nginx {
@@ -135,7 +135,7 @@ fn config(root: &str) -> String {
 
 /// Runs curl in the client; the lines that it writes for each request: its own address and port, and what it adds.
 fn curl(lab: &Lab, arguments: &str) -> Vec<String> {
-    let line = format!("curl -gsSk --fail --max-time 120 -H Connection:close {arguments}");
+    let line = format!("curl -sSk --fail --max-time 120 -H Connection:close {arguments}");
     let mut command = lab.client().command("curl");
     command.args(line.split_whitespace().skip(1));
     // The headers of a response come in one order; this comes at the end.
