@@ -155,6 +155,15 @@ impl Watch {
     }
 }
 
+/// The local addresses of a service, by their first.
+fn local_addresses(first: Option<IpAddr>, count: u32) -> String {
+    match (first, count) {
+        (None, _) => "its local addresses".to_owned(),
+        (Some(first), 0 | 1) => format!("local address {first}"),
+        (Some(first), count) => format!("{count} local addresses from {first} on"),
+    }
+}
+
 /// An event's kind and its text; none for those that [`Low`] words.
 fn line(event: &Event) -> Option<(usize, String)> {
     let (kind, text) = match event {
@@ -163,13 +172,16 @@ fn line(event: &Event) -> Option<(usize, String)> {
             virtual_port,
             server,
             server_port,
+            local,
+            locals,
         } => (
             0,
             format!(
-                "no local port is left from {} to server {}: new connections are dropped; give the service more \
-                 local_addresses, or spread it over more servers",
+                "no local port is left from {} to server {}: those of {} are all in use, and new connections are refused; \
+                 give the service more local_addresses, or spread it over more servers",
                 SocketAddr::new(*virtual_address, *virtual_port),
-                SocketAddr::new(*server, *server_port)
+                SocketAddr::new(*server, *server_port),
+                local_addresses(*local, *locals)
             ),
         ),
         // Those of SNAT have been put into words before.
@@ -243,18 +255,25 @@ mod tests {
     }
 
     #[test]
-    fn exhaustion_names_vip_and_server() {
+    fn exhaustion_names_vip_server_and_local_address() {
         let event = Event::LocalPortsExhausted {
             virtual_address: [203, 0, 113, 100].into(),
             virtual_port: 80,
             server: [10, 0, 0, 11].into(),
             server_port: 8080,
+            local: Some([10, 0, 0, 200].into()),
+            locals: 1,
         };
         let (kind, text) = line(&event).unwrap();
-        assert!(
-            text.contains("203.0.113.100:80") && text.contains("10.0.0.11:8080"),
-            "{text}"
-        );
+        for name in [
+            "203.0.113.100:80",
+            "10.0.0.11:8080",
+            "of local address 10.0.0.200 are",
+        ] {
+            assert!(text.contains(name), "{text}");
+        }
+        let several = local_addresses(Some([10, 0, 0, 200].into()), 4);
+        assert_eq!(several, "4 local addresses from 10.0.0.200 on");
         let others = [Event::TableFull, Event::NeighbourFailed].map(|event| line(&event).unwrap().0);
         let kinds = [kind, others[0], others[1]];
         assert_eq!(kinds, [2, 3, 4]);

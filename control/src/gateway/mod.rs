@@ -208,11 +208,21 @@ impl Gateway {
 
     /// Sends the model to the workers as the next snapshot; returns its epoch.
     fn publish(&self, model: &mut Model) -> u64 {
+        model.set_time(self.started.elapsed());
         let snapshot = Arc::new(model.snapshot());
         for worker in &self.workers {
             worker.post(Order::Publish(Arc::clone(&snapshot)));
         }
         snapshot.epoch
+    }
+
+    /// Lets the weights of servers in slow start rise by what time has passed. Costs nothing while none rises; it may
+    /// block, and is not for an async task.
+    pub fn go_on_starting(&self) {
+        let mut state = self.state.lock();
+        if state.model.is_rising() {
+            self.publish(&mut state.model);
+        }
     }
 
     fn wait_for(&self, epoch: u64) -> Result<(), GatewayError> {

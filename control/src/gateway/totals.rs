@@ -181,6 +181,17 @@ impl Gateway {
         sum(slot, &self.workers) - state.baselines.of(slot)
     }
 
+    /// Connections that deleted servers still have, by service. `state` is the locked state of this gateway.
+    #[must_use]
+    pub fn departing_connections(&self, state: &super::State) -> HashMap<ServiceKey, u64> {
+        let mut departing = HashMap::new();
+        for (server, slot) in state.model.departing_servers() {
+            let totals = self.server_totals(state, slot);
+            *departing.entry(server.service).or_default() += totals.active + totals.inactive;
+        }
+        departing
+    }
+
     /// What deleted servers have counted, by service, so that a service's own counters never go back. `state` is
     /// the locked state of this gateway.
     #[must_use]

@@ -79,6 +79,9 @@ metrics! {
     WORKER_TOA_ADDED Counter "tidegate_worker_toa_added_total" ["worker"] "Client segments that went to a FULLNAT server with the client's address in a TCP option (client_address: toa).";
     WORKER_TOA_NO_ROOM Counter "tidegate_worker_toa_no_room_total" ["worker"] "Client segments that were due to carry it and went without: no room among the options, or within the MTU.";
     WORKER_SNAT_MOVED Counter "tidegate_worker_snat_moved_total" ["worker"] "SNAT connections that got another local address than the one of their host, because that had no port left towards their destination.";
+    WORKER_PROXY_HEADERS_SENT Counter "tidegate_worker_proxy_headers_sent_total" ["worker"] "Connections whose FULLNAT server was sent the header of the PROXY protocol (client_address: proxy_v2).";
+    WORKER_PROXY_HEADERS_RESENT Counter "tidegate_worker_proxy_headers_resent_total" ["worker"] "Headers of the PROXY protocol that were sent again, because the server had not acknowledged them.";
+    WORKER_PROXY_HEADERS_UNACKNOWLEDGED Counter "tidegate_worker_proxy_headers_unacknowledged_total" ["worker"] "Headers of the PROXY protocol that a server did not acknowledge in two minutes; the gateway has given up on them.";
     DROPS Counter "tidegate_drops_total" ["reason", "worker"] "Packets dropped, each under exactly one reason.";
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";

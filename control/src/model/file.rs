@@ -3,6 +3,7 @@
 
 use super::{LocalGroup, Model, ModelError, ServiceSpec, connected, position};
 use crate::config::{self, Config};
+use dataplane::flow::Timeouts;
 use dataplane::local::{LipPool, PortRange};
 use dataplane::neighbour::{Connected, Route, RouteTable};
 use dataplane::packet::{MacAddr, PortId};
@@ -204,6 +205,8 @@ impl Model {
                 hairpin_snat: service.hairpin_snat,
                 mss_clamp: service.mss_clamp,
                 client_address: service.client_address,
+                timeouts: self.service_timeouts(key, service),
+                policy: service.policy,
                 local_pools,
             };
             if let Some(entry) = self.services.get_mut(&key) {
@@ -217,6 +220,20 @@ impl Model {
             self.apply_servers(config, service, listener, changes)?;
         }
         Ok(())
+    }
+
+    /// A service's own timeouts: the very ones that it has, when they are equal.
+    fn service_timeouts(&self, key: ServiceKey, wanted: &config::Service) -> Option<Arc<Timeouts>> {
+        let wanted = wanted.timeouts?;
+        let present = self
+            .services
+            .get(&key)
+            .and_then(|entry| entry.service.timeouts.clone());
+        Some(
+            present
+                .filter(|own| **own == wanted)
+                .unwrap_or_else(|| Arc::new(wanted)),
+        )
     }
 
     fn apply_servers(

@@ -8,6 +8,7 @@ mod entry;
 mod file;
 mod ports;
 mod slots;
+pub(crate) mod slow_start;
 mod snat;
 
 pub use command::CommandError;
@@ -16,6 +17,7 @@ pub use entry::{LocalGroup, ServerKey, SlotOwner, VirtualService};
 pub use file::Changes;
 pub use ports::with_vlans;
 
+use dataplane::flow::Timeouts;
 use dataplane::local::LipPool;
 use dataplane::neighbour::{
     AddressError, AddressTable, Connected, Prefix, RouteError, RouteTable, Vip, VipArp,
@@ -23,13 +25,15 @@ use dataplane::neighbour::{
 use dataplane::packet::PortId;
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    ClientAddress, Network, PortSettings, Server, Service, ServiceKey, Settings, Snapshot,
+    ClientAddress, Network, Policy, PortSettings, Server, Service, ServiceKey, Settings, Snapshot,
 };
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
-use std::collections::{BTreeMap, BTreeSet};
+use slow_start::SlowStart;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why the model does not take something; then it has not changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -70,6 +74,9 @@ pub struct Model {
     /// The names of the rules of `network.snat`, in their order.
     snat_names: Vec<Arc<str>>,
     epoch: u64,
+    /// Since the start.
+    time: Duration,
+    slow_start: SlowStart,
 }
 
 impl Model {
@@ -94,6 +101,8 @@ impl Model {
             },
             snat_names: Vec::new(),
             epoch: 0,
+            time: Duration::ZERO,
+            slow_start: SlowStart::default(),
         }
     }
 
@@ -126,21 +135,37 @@ impl Model {
         self.epoch
     }
 
+    /// Tells how much time has passed since the start: the next snapshot is of then.
+    pub fn set_time(&mut self, time: Duration) {
+        self.time = time;
+    }
+
+    /// Whether the next snapshot will differ from the last by time alone: the weight of some server rises.
+    #[must_use]
+    pub fn is_rising(&self) -> bool {
+        self.slow_start.is_rising()
+    }
+
     /// Compiles the model into the next snapshot. Unchanged services are shared with the one before.
     pub fn snapshot(&mut self) -> Snapshot {
         self.epoch += 1;
         let mut services = vec![None; self.service_slots.span() as usize];
         for entry in self.services.values() {
-            services[entry.service.slot as usize] = Some(Arc::clone(&entry.service));
+            let shown = self.slow_start.apply(&entry.service, self.time, self.epoch);
+            services[entry.service.slot as usize] = Some(shown);
         }
+        self.slow_start.retain(|key| self.services.contains_key(key));
         Snapshot::new(self.epoch, self.settings.clone(), self.network.clone(), services)
     }
 
     /// Frees the slots of deleted services, servers and rules of which `connections(server slot)` tells none; returns
     /// the servers and rules whose slots are free now, with these.
     pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<(SlotOwner, u32)> {
-        self.service_slots.reclaim(|_| true);
-        self.server_slots.reclaim(|slot| connections(slot) == 0)
+        let freed = self.server_slots.reclaim(|_, slot| connections(slot) == 0);
+        // Connections name their service too: it keeps its slot until those of its last server have ended.
+        let named: HashSet<ServiceKey> = self.departing_servers().map(|(key, _)| key.service).collect();
+        self.service_slots.reclaim(|key, _| !named.contains(key));
+        freed
     }
 
     /// Deleted servers that still hold their slots, with these.
@@ -209,7 +234,8 @@ impl Model {
             hairpin_snat: spec.hairpin_snat,
             mss_clamp: spec.mss_clamp,
             client_address: spec.client_address,
-            timeouts: None,
+            timeouts: spec.timeouts,
+            policy: spec.policy,
             local_pools: spec.local_pools,
             servers: Vec::new(),
             revision: 0,
@@ -238,6 +264,8 @@ impl Model {
             && old.hairpin_snat == spec.hairpin_snat
             && old.mss_clamp == spec.mss_clamp
             && old.client_address == spec.client_address
+            && old.timeouts == spec.timeouts
+            && old.policy == spec.policy
             && old
                 .local_pools
                 .iter()
@@ -252,6 +280,8 @@ impl Model {
             service.hairpin_snat = spec.hairpin_snat;
             service.mss_clamp = spec.mss_clamp;
             service.client_address = spec.client_address;
+            service.timeouts = spec.timeouts;
+            service.policy = spec.policy;
             service.local_pools = spec.local_pools;
         }
         !same
@@ -356,6 +386,8 @@ struct ServiceSpec {
     hairpin_snat: bool,
     mss_clamp: u16,
     client_address: ClientAddress,
+    timeouts: Option<Arc<Timeouts>>,
+    policy: Policy,
     local_pools: Vec<Arc<LipPool>>,
 }
 

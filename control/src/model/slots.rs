@@ -55,8 +55,8 @@ impl<K: Clone + Eq + Hash> Slots<K> {
 
     /// Frees the slots of deleted things that `unused` says nothing names any more; returns these, with
     /// their last identity.
-    pub(super) fn reclaim(&mut self, unused: impl Fn(u32) -> bool) -> Vec<(K, u32)> {
-        let freed: Vec<(K, u32)> = self.retired.extract_if(|_, slot| unused(*slot)).collect();
+    pub(super) fn reclaim(&mut self, unused: impl Fn(&K, u32) -> bool) -> Vec<(K, u32)> {
+        let freed: Vec<(K, u32)> = self.retired.extract_if(|key, slot| unused(key, *slot)).collect();
         self.free.extend(freed.iter().map(|(_, slot)| slot));
         freed
     }
@@ -86,8 +86,8 @@ mod tests {
         slots.retire(&"a");
         assert_eq!((slots.take("c"), slots.take("a")), (None, Some(0)));
         slots.retire(&"a");
-        assert_eq!(slots.reclaim(|slot| slot == 1), []);
-        assert_eq!(slots.reclaim(|_| true), [("a", 0)]);
+        assert_eq!(slots.reclaim(|_, slot| slot == 1), []);
+        assert_eq!(slots.reclaim(|_, _| true), [("a", 0)]);
         assert_eq!((slots.take("c"), slots.take("a")), (Some(0), None));
         assert_eq!(slots.span(), 2);
     }

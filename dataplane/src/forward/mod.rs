@@ -7,5 +7,6 @@ pub mod fullnat;
 pub mod icmp;
 pub mod nat;
 pub mod nat64;
+pub mod proxy;
 pub mod toa;
 pub mod tun;

@@ -1,23 +1,47 @@
-//! How many connections each host inside has under each rule of SNAT, for the limit that a rule may set. Every
-//! connection is counted, limit or not: a limit that a reload brings holds at once, for the connections that are there.
+//! How many connections each client has to each service that limits them, and each host inside under each rule of SNAT.
+//! Every connection under a rule is counted, limit or not: a limit that a reload brings holds at once, for the connections
+//! that are there. Those of a service are counted while it limits its clients, since nearly all services do not.
 
+use super::rate::RateLimit;
 use crate::flow::TagIndex;
 use crate::memory::Slab;
 use crate::packet::AddressDigest;
+use crate::time::Tick;
 use bytemuck::{Pod, Zeroable};
 use std::io;
 use std::net::IpAddr;
 
-/// A host under a rule. Zeroed, it is none.
+/// What clients are counted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Group {
+    /// A rule of SNAT, by its slot among those of servers.
+    Rule(u32),
+    /// A service, by its slot.
+    Service(u32),
+}
+
+impl Group {
+    /// One number for both kinds; slots do not come near the top bit.
+    fn number(self) -> u32 {
+        match self {
+            Group::Rule(slot) => slot,
+            Group::Service(slot) => slot | 1 << 31,
+        }
+    }
+}
+
+/// A host under a rule, or a client of a service. Zeroed, it is none.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Client {
     /// Its address; of IPv4, mapped into IPv6.
     address: [u8; 16],
-    /// The slot of the rule.
-    rule: u32,
+    /// [`Group::number`].
+    group: u32,
     /// Its connections, never 0; of a free place, the next free one.
     count: u32,
+    /// What it has opened in this second.
+    rate: RateLimit,
 }
 
 /// The counts of one worker. There is a place for each connection, so that they never run out.
@@ -43,16 +67,16 @@ impl Clients {
         })
     }
 
-    /// The connections of `host` under the rule in that slot.
-    pub(super) fn count(&self, rule: u32, host: IpAddr) -> u32 {
-        self.find(rule, octets(host))
+    /// The connections of `host`.
+    pub(super) fn count(&self, group: Group, host: IpAddr) -> u32 {
+        self.find(group, octets(host))
             .map_or(0, |at| self.places[at as usize].count)
     }
 
     /// One more connection. False when there is no place, which cannot be while there is one for a connection.
-    pub(super) fn add(&mut self, rule: u32, host: IpAddr) -> bool {
+    pub(super) fn add(&mut self, group: Group, host: IpAddr, now: Tick) -> bool {
         let address = octets(host);
-        if let Some(at) = self.find(rule, address) {
+        if let Some(at) = self.find(group, address) {
             self.places[at as usize].count += 1;
             return true;
         }
@@ -60,7 +84,7 @@ impl Clients {
             0 => self.highest + 1,
             free => free,
         };
-        let hash = self.hash(rule, &address);
+        let hash = self.hash(group, &address);
         let Some(place) = self.places.get_mut(at as usize) else {
             return false;
         };
@@ -74,31 +98,45 @@ impl Clients {
         }
         *place = Client {
             address,
-            rule,
+            group: group.number(),
             count: 1,
+            rate: RateLimit::default(),
         };
+        // The connection that has made it known is the first of its second.
+        place.rate.allows(now, 1);
         true
     }
 
-    /// One connection less.
-    pub(super) fn remove(&mut self, rule: u32, host: IpAddr) {
+    /// What `host` has opened in this second, if it has any connection.
+    pub(super) fn rate(&mut self, group: Group, host: IpAddr) -> Option<&mut RateLimit> {
+        let at = self.find(group, octets(host))?;
+        Some(&mut self.places[at as usize].rate)
+    }
+
+    /// One connection less. False when it had none.
+    pub(super) fn remove(&mut self, group: Group, host: IpAddr) -> bool {
         let address = octets(host);
-        let Some(at) = self.find(rule, address) else {
-            debug_assert!(false, "a host has lost a connection that it never had");
-            return;
+        let Some(at) = self.find(group, address) else {
+            return false;
         };
         let place = &mut self.places[at as usize];
         if place.count > 1 {
             place.count -= 1;
-            return;
+            return true;
         }
         *place = Client {
             count: self.free,
             ..Client::zeroed()
         };
         self.free = at;
-        let hash = self.hash(rule, &address);
+        let hash = self.hash(group, &address);
         self.index.remove(hash, at);
+        true
+    }
+
+    /// Whether no host has any.
+    pub(super) fn is_empty(&self) -> bool {
+        self.index.is_empty()
     }
 
     /// How many hosts have connections.
@@ -107,18 +145,18 @@ impl Clients {
         self.index.len()
     }
 
-    fn find(&self, rule: u32, address: [u8; 16]) -> Option<u32> {
+    fn find(&self, group: Group, address: [u8; 16]) -> Option<u32> {
         let is = |at| {
             let place: &Client = &self.places[at as usize];
-            (place.rule, place.address) == (rule, address)
+            (place.group, place.address) == (group.number(), address)
         };
-        self.index.find(self.hash(rule, &address), is)
+        self.index.find(self.hash(group, &address), is)
     }
 
-    fn hash(&self, rule: u32, address: &[u8; 16]) -> u64 {
+    fn hash(&self, group: Group, address: &[u8; 16]) -> u64 {
         let mut both = [0; 32];
         both[..16].copy_from_slice(address);
-        both[16..20].copy_from_slice(&rule.to_ne_bytes());
+        both[16..20].copy_from_slice(&group.number().to_ne_bytes());
         self.digest.of(&both)
     }
 }
@@ -136,6 +174,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
+    /// Groups of both kinds, of the same slots.
+    fn group(n: u32) -> Group {
+        match n % 2 {
+            0 => Group::Rule(n / 2),
+            _ => Group::Service(n / 2),
+        }
+    }
+
     fn host(n: u8) -> IpAddr {
         match n % 2 {
             0 => [10, 1, 0, n].into(),
@@ -151,21 +197,21 @@ mod tests {
             let mut model = HashMap::<(u32, u8), u32>::new();
             for (more, n, rule) in steps {
                 if more && model.values().sum::<u32>() < 40 {
-                    prop_assert!(clients.add(rule, host(n)));
+                    prop_assert!(clients.add(group(rule), host(n), Tick(0)));
                     *model.entry((rule, n)).or_default() += 1;
                 } else if *model.entry((rule, n)).or_default() > 0 {
-                    clients.remove(rule, host(n));
+                    prop_assert!(clients.remove(group(rule), host(n)));
                     *model.entry((rule, n)).or_default() -= 1;
                 }
                 for (&(rule, n), &count) in &model {
-                    prop_assert_eq!(clients.count(rule, host(n)), count);
+                    prop_assert_eq!(clients.count(group(rule), host(n)), count);
                 }
                 prop_assert_eq!(clients.len(), model.values().filter(|count| **count > 0).count());
             }
             for ((rule, n), count) in model {
-                (0..count).for_each(|_| clients.remove(rule, host(n)));
+                (0..count).for_each(|_| assert!(clients.remove(group(rule), host(n))));
             }
-            prop_assert_eq!(clients.len(), 0);
+            prop_assert!(clients.is_empty() && !clients.remove(group(0), host(0)));
         }
     }
 }

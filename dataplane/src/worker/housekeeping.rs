@@ -89,6 +89,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             return;
         }
+        self.judge_security();
+        self.end_drained();
         self.expire();
         self.tend_neighbours();
         self.expire_fragments();
@@ -139,8 +141,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let record = self.table.get(id);
             let deadline = self.snapshot.timeouts_of(record).deadline(record);
             match Verdict::at(deadline, self.now) {
-                Verdict::Expired => self.forget(id),
-                Verdict::Rearm(deadline) => self.wheel.insert(self.table.records_mut(), id, deadline),
+                Verdict::Expired => self.time_out(id),
+                Verdict::Rearm(deadline) => {
+                    self.look_after_header(id);
+                    self.arm(id, deadline);
+                }
             }
         }
     }
@@ -223,13 +228,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let mut slice = ArrayVec::<RecordId, REVIEW_BUDGET>::new();
         self.review_from = self.table.scan(cursor, REVIEW_BUDGET, |id, _| slice.push(id));
         for id in slice {
-            let (record, snapshot) = (self.table.get(id), &self.snapshot);
-            let deadline = snapshot.timeouts_of(record).deadline(record);
-            if snapshot.settings.expire_nodest_conn && !snapshot.server_present(record.server) {
-                self.close(id);
-            } else {
-                self.wheel.insert(self.table.records_mut(), id, deadline);
-            }
+            self.review(id);
         }
     }
 
@@ -255,6 +254,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.adopt_service(None, service);
         }
         self.adopt_rules(&snapshot);
+        self.judge_security();
         self.stats.epoch.set(snapshot.epoch);
     }
 
@@ -281,12 +281,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 self.servers[slot].is_ours = self.is_own(self.servers[slot].end.ip());
             }
         }
+        let mut reviews = new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts;
         for slot in 0..new.service_slots() as u32 {
             let (before, now) = (old.service(slot), new.service(slot));
             match (before, now) {
                 (Some(before), Some(now)) if Arc::ptr_eq(before, now) => {}
-                (before, Some(now)) => self.adopt_service(before.map(AsRef::as_ref), now),
+                (before, Some(now)) => {
+                    let before = before.map(AsRef::as_ref);
+                    reviews |= before.is_some_and(|before| before.timeouts != now.timeouts);
+                    reviews |= before.is_some_and(|before| self.note_removed(before, Some(now), &new));
+                    self.adopt_service(before, now);
+                }
                 (Some(before), None) => {
+                    reviews |= self.note_removed(before, None, &new);
                     if let Some(state) = self.services[slot as usize].take() {
                         state.scheduler.retire(before, self.number);
                     }
@@ -295,10 +302,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
         }
         self.adopt_rules(&new);
-        let same_rules = Arc::ptr_eq(&old.snat, &new.snat);
-        if new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts || !same_rules {
+        if reviews || !Arc::ptr_eq(&old.snat, &new.snat) {
             self.review_from = Some(0);
         }
+        self.judge_security();
         self.stats.epoch.set(new.epoch);
     }
 
@@ -374,6 +381,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 };
             }
             (state.service, state.position) = (now.slot, position);
+            state.drain_until = None;
             if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
                 (state.mode, state.tunnel) = (server.mode, server.tunnel);
                 // The source of a tunnel is found together with the neighbour.

@@ -212,6 +212,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             ends.destination_port,
         );
         let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
+        self.admit(service, &opening, ends)
+            .map_err(|refusal| refusal.reason)?;
         let server = self.pick_in(service, ends).ok_or(DropReason::NoServer)?;
         if server.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.
@@ -240,6 +242,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if !self.snapshot.server_present(record.server) {
             return Err(DropReason::ServerGone.into());
         }
+        if record.flags.has(Flags::MIXED) {
+            let changed = self.take_header_from_quote(hit, packet, headers, quote);
+            let (headers, quote) = changed.as_ref().map_or((headers, quote), |(h, q)| (h, q));
+            return Ok(self.cross_error(packet, headers, quote, hit, port)?);
+        }
         let neighbour = self.neighbour_of(hit)?;
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         let limit = self.limit_for(tunnel, neighbour, packet, headers, port)?;
@@ -247,6 +254,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Dr => nat::decrement_ttl(packet.bytes_mut(), headers),
             Mode::Tun => self.wrap(packet, headers, record.server)?,
             Mode::Nat | Mode::Fullnat => {
+                let changed = self.take_header_from_quote(hit, packet, headers, quote);
+                let (headers, quote) = changed.as_ref().map_or((headers, quote), |(h, q)| (h, q));
                 self.lower_told_mtu(hit, packet.bytes_mut(), headers, quote);
                 if !self.translate_error(packet, headers, quote, hit) {
                     return Err(DropReason::UnsupportedIcmp.into());

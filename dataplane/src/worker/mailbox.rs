@@ -84,6 +84,10 @@ pub enum Event {
         server: IpAddr,
         /// The server's port, host order.
         server_port: u16,
+        /// The first of the local addresses whose ports are all in use; none when the service has none of that family.
+        local: Option<IpAddr>,
+        /// How many of them there are.
+        locals: u32,
     },
     /// Few ports of a service's local addresses are left towards a server.
     LocalPortsLow {

@@ -8,6 +8,7 @@
 //! [`WorkerStats`]; other workers hand it packets through [`Io`]. [`Worker::turn`] is one round of its loop; it
 //! never allocates, frees, locks, logs or makes a system call.
 
+mod admission;
 mod answer;
 mod burst;
 mod client_address;
@@ -15,7 +16,10 @@ mod clients;
 mod connection;
 mod discovery;
 mod echo;
+mod ending;
 mod ends;
+mod families;
+mod former;
 mod forwarding;
 mod fragments;
 mod housekeeping;
@@ -27,6 +31,7 @@ mod mailbox;
 mod memory_io;
 mod opening;
 mod pressure;
+mod proxy;
 mod rate;
 mod receive;
 mod rewriting;
@@ -52,7 +57,7 @@ use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
 use crate::scheduler::SchedulerState;
-use crate::service::{Snapshot, Tunnel};
+use crate::service::{OnRemove, Snapshot, Tunnel};
 use crate::time::Tick;
 use arrayvec::ArrayVec;
 use burst::Burst;
@@ -114,6 +119,9 @@ struct ServerState {
     /// The service whose server it is or was last, and where it stood in the list.
     service: u32,
     position: u32,
+    /// Once it is removed: what becomes of its connections, and until when those that drain may go on.
+    on_remove: OnRemove,
+    drain_until: Option<Tick>,
 }
 
 impl Default for ServerState {
@@ -133,6 +141,8 @@ impl Default for ServerState {
             lower: 0,
             service: u32::MAX,
             position: 0,
+            on_remove: OnRemove::Keep,
+            drain_until: None,
         }
     }
 }
@@ -158,7 +168,7 @@ pub struct Worker<I: Io, X: FlowIndex> {
     passes_by: bool,
     /// Whose packets to strangers are.
     outbound: snat::Outbound,
-    /// The connections of hosts behind SNAT.
+    /// The connections of clients, where they are limited, and of hosts behind SNAT.
     clients: clients::Clients,
     /// The identification given last to a packet of our own, or to fragments of a shared address.
     identification: u32,
@@ -191,6 +201,9 @@ pub struct Worker<I: Io, X: FlowIndex> {
     sweep: housekeeping::Sweep,
     /// Where the review of all connections after a new snapshot goes on.
     review_from: Option<u32>,
+    /// When connections of a removed server have drained for as long as they may.
+    next_drained: Option<Tick>,
+    admission: admission::Admission,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -260,6 +273,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             listings: listing::Listings::default(),
             sweep: housekeeping::Sweep::default(),
             review_from: None,
+            next_drained: None,
+            admission: admission::Admission::new(sizes.services),
             snapshot,
         };
         worker.begin();

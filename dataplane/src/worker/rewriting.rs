@@ -6,7 +6,7 @@ use super::snat::Ruling;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
-use crate::flow::{Direction, FlowIndex, Hit, Mode, Record};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Record};
 use crate::forward::nat::{self, Target};
 use crate::forward::{fullnat, tun};
 use crate::neighbour::NeighbourId;
@@ -243,12 +243,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         port: PortId,
     ) -> Result<u16, Refusal> {
         let record = self.table.get(hit.id);
-        let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         // The frame, not the packet: padding counts on the wire.
         let longest = ethernet::HEADER_LEN + usize::from(self.least_mtu);
-        if tunnel.is_none() && packet.bytes().len() <= longest && headers.largest_fragment == 0 {
+        let same = !record.flags.changes_length();
+        if same && packet.bytes().len() <= longest && headers.largest_fragment == 0 {
             return Ok(0);
         }
+        let extra = self.grows_by(hit);
+        if record.flags.has(Flags::MIXED) {
+            return self.limit_across(extra, neighbour, packet, headers, port);
+        }
+        if extra != 0 {
+            return self.limit_with(extra, neighbour, packet, headers, port);
+        }
+        let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         self.limit_for(tunnel, neighbour, packet, headers, port)
     }
 }
@@ -263,7 +271,7 @@ fn leaving(record: &Record, direction: Direction) -> FlowKey {
 }
 
 /// Refuses an SCTP packet whose checksum is wrong: it is about to get a new one, which would hide that.
-fn check_sctp<P: Packet>(packet: &P, headers: &Headers) -> Result<(), Refusal> {
+pub(super) fn check_sctp<P: Packet>(packet: &P, headers: &Headers) -> Result<(), Refusal> {
     if headers.protocol != ipv4::SCTP {
         return Ok(());
     }

@@ -82,6 +82,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let service = service_for(&self.snapshot, headers, &ends)?;
         let (slot, one_packet) = (service.slot, service.one_packet);
+        self.admit(slot, headers, &ends)?;
         let server = self
             .pick_in(slot, &ends)
             .ok_or_else(|| no_server(&self.snapshot, ends.destination))?;
@@ -159,14 +160,26 @@ pub(super) fn ends_something(headers: &Headers) -> bool {
 /// What becomes of a packet whose service has no usable server. LVS answers with ICMP, for TCP too: a reset would
 /// say that the service does not exist.
 pub(super) fn no_server(snapshot: &Snapshot, vip: IpAddr) -> Refusal {
-    let reply = match snapshot.vip_policy(vip).1 {
+    Refusal {
+        reason: DropReason::NoServer,
+        reply: reply_by(snapshot.vip_policy(vip).1),
+    }
+}
+
+/// What becomes of a packet whose server has no local port left. Silence is usual: clients try again, and a port may
+/// be free by then.
+pub(super) fn no_local_port(snapshot: &Snapshot) -> Refusal {
+    Refusal {
+        reason: DropReason::LocalPortsExhausted,
+        reply: reply_by(snapshot.settings.no_local_port),
+    }
+}
+
+const fn reply_by(policy: NoServer) -> Reply {
+    match policy {
         NoServer::Icmp => Reply::PortUnreachable,
         NoServer::Reset => Reply::Reset,
         NoServer::Drop => Reply::Silence,
-    };
-    Refusal {
-        reason: DropReason::NoServer,
-        reply,
     }
 }
 

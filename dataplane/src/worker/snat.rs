@@ -6,6 +6,7 @@
 //! are given per server outside, so that each has all of them. Mapping and filtering depend on the endpoint outside
 //! (RFC 4787 4.1, RFC 5382 4.1): nobody else gets in.
 
+use super::clients::Group;
 use super::mailbox::Event;
 use super::schedule::{Ends, Refusal, Reply, opens_sctp, opens_tcp};
 use super::{Io, Worker, opening};
@@ -151,7 +152,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let rule = self.snapshot.snat.by_slot(slot);
         let limit = rule.map_or(0, |rule| rule.client_limit);
         let share = limit.div_ceil(u32::from(self.snapshot.shards.workers()).max(1));
-        limit == 0 || self.clients.count(slot, host) < share
+        limit == 0 || self.clients.count(Group::Rule(slot), host) < share
     }
 
     /// The neighbour towards a server outside. Its host is told when there is no way.

@@ -116,6 +116,12 @@ pub struct WorkerStats {
     pub toa_no_room: Counter,
     /// SNAT connections that got another local address than the one that their host has, because that was dry.
     pub snat_moved: Counter,
+    /// Connections whose server was sent the header of the PROXY protocol.
+    pub proxy_headers_sent: Counter,
+    /// Headers of the PROXY protocol that were sent again.
+    pub proxy_headers_resent: Counter,
+    /// Headers of the PROXY protocol that no server acknowledged in all the time that the gateway tried.
+    pub proxy_headers_unacknowledged: Counter,
     /// Packets dropped, by reason.
     pub drops: [Counter; DropReason::COUNT],
     /// Packets received, by port.
@@ -159,6 +165,9 @@ impl WorkerStats {
             toa_added: Counter::default(),
             toa_no_room: Counter::default(),
             snat_moved: Counter::default(),
+            proxy_headers_sent: Counter::default(),
+            proxy_headers_resent: Counter::default(),
+            proxy_headers_unacknowledged: Counter::default(),
             drops: std::array::from_fn(|_| Counter::default()),
             port_received: zeroes(ports),
             port_sent: zeroes(ports),

@@ -22,6 +22,7 @@ const SYSCTLS: &[&str] = &[
     "pmtu_disc",
     "nat_icmp_send",
     "schedule_icmp",
+    "secure_tcp",
 ];
 
 /// The commands that ipvsadm's parser has no counterpart for; none at all is `-L`.
@@ -54,7 +55,7 @@ static TABLE: &[Row] = &[
     ),
     row(5, "persistence", |f| f.persistence || f.engine),
     row(5, "firewall marks", |f| f.marks),
-    row(5, "other settings of IPVS, the secure tables among them", |f| {
+    row(5, "other settings of IPVS", |f| {
         f.sysctls.iter().any(|name| !SYSCTLS.contains(&&**name))
     }),
 ];

@@ -8,6 +8,7 @@ mod local;
 mod names;
 mod network;
 mod option;
+mod policy;
 mod pool;
 mod port;
 mod server;

@@ -10,6 +10,7 @@ use super::links::Links;
 use super::local;
 use super::names::Names;
 use super::option;
+use super::policy;
 use super::pool::KnownPool;
 use super::server;
 use crate::config::Place;
@@ -109,11 +110,14 @@ impl Checker<'_> {
             hairpin_snat: is_set(raw.hairpin_snat),
             mss_clamp: raw.mss_clamp.map_or(0, |at| at.value),
             client_address: raw.client_address.map(|at| at.value).unwrap_or_default(),
+            timeouts: raw.policy.timeouts,
+            policy: raw.policy.policy,
             place: raw.place,
         };
         let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
         let modes = option::Modes::of(&service, servers);
         option::check(raw, &modes, &path, report);
+        policy::check(raw, &path, report);
         self.local_addresses(raw, &service, &modes, &path, report);
         if let Some(names) = &raw.local_addresses {
             let path = format!("{path}.local_addresses");
@@ -190,7 +194,8 @@ impl Checker<'_> {
                     .iter()
                     .filter_map(|group| self.raw.local_addresses.get(*group))
                     .collect();
-                local::families(&groups, service, names.place, path, report);
+                let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
+                local::families(&groups, service, servers, (names.place, path), report);
             }
             _ => {}
         }

@@ -6,6 +6,7 @@ pub(super) mod address;
 mod field;
 pub(super) mod network;
 mod node;
+pub(super) mod policy;
 pub(super) mod port;
 mod scheduler;
 pub(super) mod service;
@@ -74,10 +75,12 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
         neighbours: fields.list("neighbours", report, network::neighbour),
         local_addresses: fields.list("local_addresses", report, network::local_addresses),
         pools: fields.list("pools", report, service::pool),
-        services: fields.list("services", report, service::service),
+        services: fields.list("services", report, |field, report| {
+            service::service(field, &settings.timeouts, report)
+        }),
         vips: fields.list("vips", report, vip::vip),
         snat: fields.list("snat", report, |field, report| {
-            snat::rule(field, settings.timeouts, report)
+            snat::rule(field, &settings.timeouts, report)
         }),
         settings,
         node,

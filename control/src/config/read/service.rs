@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use dataplane::flow::Mode;
+use dataplane::flow::{Mode, Timeouts};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 use dataplane::service::{ClientAddress, Tunnel};
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::{own_name, reference};
+use super::policy::{RawPolicy, policy};
 use super::typed::{number, placed_number};
 use super::{address, scheduler, tunnel, value};
 use crate::config::report::{Fault, Report};
@@ -23,6 +24,8 @@ const INT_MAX: u64 = 0x7fff_ffff;
 const MSS: RangeInclusive<u64> = 536..=65_495;
 /// The forwarding modes, in words.
 const MODES: &str = "`nat`, `dr`, `tun` or `fullnat`";
+/// What a server is told, in words.
+const CLIENT_ADDRESSES: &str = "`none`, `toa` or `proxy_v2`";
 
 /// A pool as it was written.
 pub(crate) struct RawPool {
@@ -77,6 +80,7 @@ pub(crate) struct RawService {
     pub(crate) hairpin_snat: Option<At<bool>>,
     pub(crate) mss_clamp: Option<At<u16>>,
     pub(crate) client_address: Option<At<ClientAddress>>,
+    pub(crate) policy: RawPolicy,
     pub(crate) place: Place,
 }
 
@@ -137,8 +141,8 @@ fn server(field: Field<'_>, report: &mut Report) -> RawServer {
     }
 }
 
-/// An element of `services`.
-pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
+/// An element of `services`; `usual` are the timeouts of the file.
+pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -> RawService {
     let fields = Fields::open(field, &schema::SERVICE, report);
     let name = own_name(&fields, "`name: web`, say", report);
     let listen = fields.required("listen", "`listen: \"203.0.113.100:80/tcp\"`, say", report);
@@ -176,7 +180,7 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
     let (scheduler, scheduler_flags) = scheduler::scheduler(&fields, report);
     let client_address = fields.get("client_address");
     let client_address =
-        client_address.and_then(|field| field.value("`none` or `toa`", report, value::client_address));
+        client_address.and_then(|field| field.value(CLIENT_ADDRESSES, report, value::client_address));
     let mut flag = |key| {
         let field: Option<Field<'_>> = fields.get(key);
         field.and_then(|field| field.value("`true` or `false`", report, value::flag))
@@ -197,6 +201,7 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
         hairpin_snat,
         mss_clamp: placed_number(&fields, "mss_clamp", MSS, report),
         client_address,
+        policy: policy(&fields, usual, report),
         place: field.place(),
     }
 }

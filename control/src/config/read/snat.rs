@@ -5,7 +5,7 @@ use dataplane::flow::Timeouts;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::own_name;
 use super::service::local_addresses;
-use super::timeout::timeouts;
+use super::timeout::{file_timeouts, timeouts};
 use super::typed::{flag, number};
 use super::{At, address, value};
 use crate::config::Place;
@@ -34,7 +34,7 @@ pub(crate) struct RawSnat {
 }
 
 /// An element of `snat`. What its own timeouts do not name is as in `usual`.
-pub(crate) fn rule(field: Field<'_>, usual: Timeouts, report: &mut Report) -> RawSnat {
+pub(crate) fn rule(field: Field<'_>, usual: &Timeouts, report: &mut Report) -> RawSnat {
     let fields = Fields::open(field, &schema::SNAT, report);
     let name = own_name(&fields, "`name: office`, say", report);
     fields.required(
@@ -43,7 +43,7 @@ pub(crate) fn rule(field: Field<'_>, usual: Timeouts, report: &mut Report) -> Ra
         report,
     );
     let own = fields.get("timeouts").map(|field| At {
-        value: timeouts(Some(field), usual, report),
+        value: timeouts(Some(field), &file_timeouts(usual), report),
         place: field.place(),
     });
     let beside = ["local_addresses", "timeouts", "connections_per_client"];

@@ -1,4 +1,4 @@
-//! The `timeouts` section, and what may be written in its shape elsewhere: seconds in the file, ticks from here on.
+//! The `timeouts` sections: seconds in the file, ticks from here on.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use crate::config::report::Report;
 use crate::config::schema::{self, Section};
 
 /// Up to 31 days: longer lives are not worth a table entry, and the data plane counts ticks in 31 bits.
-const SECONDS: RangeInclusive<u64> = 1..=2_678_400;
+pub(crate) const SECONDS: RangeInclusive<u64> = 1..=2_678_400;
 
 const TCP: [(&str, TcpState); 10] = [
     ("established", TcpState::Established),
@@ -42,28 +42,53 @@ const SCTP: [(&str, SctpState); 13] = [
     ("closed", SctpState::Closed),
 ];
 
-/// The `timeouts` section, or another of its shape: what it names replaces what is in `usual`.
-pub(crate) fn timeouts(field: Option<Field<'_>>, usual: Timeouts, report: &mut Report) -> Timeouts {
-    let fields = Fields::open_optional(field, &schema::TIMEOUTS, report);
-    let mut timeouts = usual;
+/// Where timeouts stand, and what holds for those that are not named.
+pub(crate) struct Sections<'u> {
+    all: &'static Section,
+    tcp: &'static Section,
+    sctp: &'static Section,
+    usual: &'u Timeouts,
+}
+
+/// The `timeouts` of the file, over LVS's.
+pub(crate) fn file_timeouts(usual: &Timeouts) -> Sections<'_> {
+    Sections {
+        all: &schema::TIMEOUTS,
+        tcp: &schema::TCP_TIMEOUTS,
+        sctp: &schema::SCTP_TIMEOUTS,
+        usual,
+    }
+}
+
+/// The `timeouts` of a service, over those of the file.
+pub(crate) fn service_timeouts(usual: &Timeouts) -> Sections<'_> {
+    Sections {
+        all: &schema::SERVICE_TIMEOUTS,
+        tcp: &schema::SERVICE_TCP_TIMEOUTS,
+        sctp: &schema::SERVICE_SCTP_TIMEOUTS,
+        usual,
+    }
+}
+
+/// A `timeouts` section.
+pub(crate) fn timeouts(field: Option<Field<'_>>, sections: &Sections<'_>, report: &mut Report) -> Timeouts {
+    let fields = Fields::open_optional(field, sections.all, report);
+    let mut timeouts = *sections.usual;
     let tcp = TCP.map(|(key, state)| (key, state as usize));
     let sctp = SCTP.map(|(key, state)| (key, state as usize));
-    states(
-        fields.get("tcp"),
-        &schema::TCP_TIMEOUTS,
-        &tcp,
-        &mut timeouts.tcp,
-        report,
-    );
+    states(fields.get("tcp"), sections.tcp, &tcp, &mut timeouts.tcp, report);
     states(
         fields.get("sctp"),
-        &schema::SCTP_TIMEOUTS,
+        sections.sctp,
         &sctp,
         &mut timeouts.sctp,
         report,
     );
     timeouts.udp = ticks(&fields, "udp", timeouts.udp, report);
-    timeouts.icmp = ticks(&fields, "icmp", timeouts.icmp, report);
+    // Services have no echo.
+    if sections.all.keys.contains(&"icmp") {
+        timeouts.icmp = ticks(&fields, "icmp", timeouts.icmp, report);
+    }
     timeouts
 }
 

@@ -101,11 +101,7 @@ pub(crate) fn mode(text: &str) -> Result<Mode, Fault> {
 
 /// How servers learn the client's address.
 pub(crate) fn client_address(text: &str) -> Result<ClientAddress, Fault> {
-    if text == "proxy_v2" {
-        let fault = Fault::new("`proxy_v2` comes with a later release", "write `toa` or `none`");
-        return Err(fault);
-    }
-    let known = [ClientAddress::None, ClientAddress::Toa];
+    let known = [ClientAddress::None, ClientAddress::Toa, ClientAddress::ProxyV2];
     choice(text, &known.map(|known| (known.name(), known)))
 }
 

@@ -7,7 +7,7 @@ use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, V
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    ClientAddress, Network, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
+    ClientAddress, Network, Policy, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
     SnatRule, SnatRules, StaticNeighbour, Tunnel, VipPolicy,
 };
 use dataplane::worker::Sizes;
@@ -293,6 +293,7 @@ impl Plan {
             mss_clamp: 0,
             client_address: ClientAddress::None,
             timeouts: None,
+            policy: Policy::default(),
             local_pools: vec![Arc::clone(&self.locals)],
             servers,
             revision: 0,

@@ -55,7 +55,7 @@ fn packets_of_a_connection_find_its_owner_from_every_queue() {
         for n in 0..24u16 {
             let host = inside(family, 1 + u32::from(n % 8), 40000 + 37 * n);
             let server = outside(family, 1 + (n % 5) as u8, 443);
-            let owner = team.owner_of(host);
+            let owner = team.owner(host);
             owners.insert(owner);
             let first = match n % 2 {
                 0 => Wire::tcp(host, server, SYN, b""),
@@ -68,7 +68,7 @@ fn packets_of_a_connection_find_its_owner_from_every_queue() {
                 assert_eq!(*local.get_or_insert(seen.from), seen.from, "one connection");
             }
             let local = local.unwrap();
-            assert_eq!(team.owner_of(local), owner);
+            assert_eq!(team.owner(local), owner);
             for at in 0..workers {
                 let answer = match n % 2 {
                     0 => Wire::tcp(server, local, SYN | ACK, b""),
@@ -164,10 +164,10 @@ fn a_nat_server_is_served_by_both() {
                 for at in 0..workers {
                     let answer = Wire::tcp(server, client, SYN | ACK, b"");
                     let (by, _, seen) = carried(&mut team, at, LAN, &answer).unwrap();
-                    assert_eq!((by, seen.from), (team.owner_of(client), family.vip(80)));
+                    assert_eq!((by, seen.from), (team.owner(client), family.vip(80)));
                     let own = Wire::tcp(family.server(1, 50000), client, SYN, b"");
                     let (by, _, seen) = carried(&mut team, at, LAN, &own).unwrap();
-                    assert_eq!(by, team.owner_of(own.from));
+                    assert_eq!(by, team.owner(own.from));
                     assert!((0..2).any(|number| family.outside(number) == seen.from.ip()));
                 }
             }
