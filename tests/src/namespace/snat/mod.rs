@@ -139,6 +139,10 @@ fn curl(lab: &Lab, from: &str, to: &str) -> String {
 fn no_checksum_errors(lab: &Lab) {
     for host in [lab.client(), lab.host("switch"), lab.server(1), lab.server(2)] {
         for (counter, value) in host.checksum_errors() {
+            // Linux takes a TTL that runs out for an error of the header, which traceroute sees to.
+            if counter.ends_with("InHdrErrors") && host.namespace() == lab.host("switch").namespace() {
+                continue;
+            }
             assert_eq!(value, 0, "{counter} in {}", host.namespace());
         }
     }
