@@ -207,7 +207,9 @@ fn fullnat_needs_local_addresses_of_the_family() {
         ]
     );
     let text = "ports: [{ name: lan, device: net_null0, addresses: 10.0.0.1/24 }]
-local_addresses: [{ name: both, port: lan, routed: true, addresses: [10.0.0.200, \"2001:db8::200-2001:db8::203\"] }]
+local_addresses:
+  - { name: both, port: lan, routed: true, addresses: [10.0.0.200, \"2001:db8::200-2001:db8::203\"] }
+  - { name: dip, port: lan, addresses: 10.0.0.210 }
 ";
     model.apply_file(&config::parse("t", text).unwrap()).unwrap();
     run(&mut model, "-A -t [fd00::100]:82 -s rr --local-addresses both").unwrap();

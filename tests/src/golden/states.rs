@@ -1,7 +1,8 @@
 //! State tables: each transition on a connection of its own, brought to its state by the recorded path.
 //!
 //! NAT's table is FULLNAT's too, which the recorded machine did not have: it is replayed through both. The server
-//! answers the address that it saw.
+//! answers the address that it saw. Through FULLNAT it acknowledges with all that it says, as servers do (RFC 9293
+//! 3.4): what comes without, while the SYN waits for its answer, is taken for an older connection's there.
 
 use super::facts::Mode;
 use super::frames::{self, ACK, FIN, PSH, RST, SYN};
@@ -80,9 +81,13 @@ fn table(
             .ok()
             .and_then(|n| first_port.checked_add(n))
             .ok_or("too many events")?;
+        if mode == Mode::Fullnat && event.dir == "out" && what == "-" {
+            continue;
+        }
         let mut connection = Connection {
             gateway: &mut *gateway,
             talk,
+            acknowledges: mode == Mode::Fullnat,
             client: SocketAddr::new(rig::CLIENT.into(), port),
             local: None,
         };
@@ -157,6 +162,8 @@ impl Talk {
 struct Connection<'a> {
     gateway: &'a mut dyn Gateway,
     talk: Talk,
+    /// Whether all that the server says acknowledges.
+    acknowledges: bool,
     client: SocketAddr,
     /// Whom the server answers: the source of the last packet that it got.
     local: Option<SocketAddr>,
@@ -228,6 +235,11 @@ impl Connection<'_> {
                 .local
                 .ok_or("no packet has reached the server, so it cannot answer")?;
             let server = SocketAddr::new(SERVER.into(), self.talk.port());
+            let what = match what {
+                "F" if self.acknowledges => "FA",
+                "R" if self.acknowledges => "RA",
+                other => other,
+            };
             let packet = self.talk.packet(server, local, false, what)?;
             self.gateway.inject(Port::Lan, &frames::frame(Port::Lan, &packet));
         }

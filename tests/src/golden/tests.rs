@@ -82,7 +82,8 @@ fn state_tables_pass_on_a_naive_model() {
     let failed: Vec<_> = report
         .failures()
         .iter()
-        .filter(|line| !line.contains("set-timeouts"))
+        // The model takes no settings.
+        .filter(|line| !line.contains("set-timeouts") && !line.contains("-secure"))
         .collect();
     assert!(failed.is_empty(), "{failed:#?}");
 }

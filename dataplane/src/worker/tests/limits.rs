@@ -122,7 +122,12 @@ fn new_connections_come_no_faster_than_allowed() {
     );
     gateway.pass(seconds(1));
     assert_eq!([1, 2, 3].map(|number| count(&mut gateway, number, 1)), [4, 4, 2]);
-    assert_eq!(gateway.stats.made.get(), 0, "a flood is not answered");
+    let (dropped, told) = gateway.dropped_by(|gateway| gateway.inbound(&syn(client(4, 40000))));
+    assert_eq!(
+        (dropped, told.len()),
+        (Some((DropReason::ServiceRate, 1)), 0),
+        "a flood is not answered"
+    );
 }
 
 /// UDP and one-packet services have rates too.
