@@ -21,8 +21,8 @@ macro_rules! sections {
 
 sections! {
     DOCUMENT = "": [
-        "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "vips",
-        "timeouts", "settings",
+        "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "marks",
+        "vips", "timeouts", "settings",
     ];
     NODE = "node": [
         "name", "workers", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
@@ -43,10 +43,12 @@ sections! {
     ];
     SERVER_TUNNEL = "pools[].servers[].tunnel": ["type", "port", "checksum"];
     SERVICE = "services[]": [
-        "name", "listen", "pool", "mode", "tunnel", "scheduler", "scheduler_flags", "local_addresses", "one_packet",
-        "translate_replies", "hairpin_snat", "mss_clamp", "client_address",
+        "name", "listen", "mark", "pool", "mode", "tunnel", "scheduler", "scheduler_flags", "local_addresses", "one_packet",
+        "translate_replies", "hairpin_snat", "mss_clamp", "client_address", "persistence",
     ];
+    PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine"];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
+    MARK = "marks[]": ["mark", "destination", "source", "protocol", "ports", "input"];
     VIP = "vips[]": ["address", "no_service", "no_server"];
     TIMEOUTS = "timeouts": ["tcp", "udp", "sctp"];
     TCP_TIMEOUTS = "timeouts.tcp": [
@@ -58,7 +60,7 @@ sections! {
         "shutdown_sent", "shutdown_received", "shutdown_ack_sent", "rejected", "closed",
     ];
     SETTINGS = "settings": [
-        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "no_service", "no_server", "icmp_rate",
+        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "expire_quiescent_template", "no_service", "no_server", "icmp_rate",
         "schedule_icmp", "nat_icmp_send", "pmtu_disc", "transit", "tunnel_source", "fragment_timeout",
     ];
 }

@@ -13,6 +13,7 @@ pub mod record;
 pub mod sctp;
 pub mod state;
 pub mod table;
+pub mod template;
 pub mod timeouts;
 pub mod wheel;
 
@@ -25,5 +26,6 @@ pub use record::{Direction, Flags, Mode, Record, RecordId};
 pub use sctp::SctpState;
 pub use state::TcpState;
 pub use table::{ConnectionTable, FlowIndex, Hit, InsertError, Query};
+pub use template::Template;
 pub use timeouts::Timeouts;
 pub use wheel::{Verdict, Wheel};

@@ -11,6 +11,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 mod key;
+mod marks;
+mod persistence;
 mod port;
 mod snapshot;
 mod snat;
@@ -18,6 +20,8 @@ mod snat;
 mod tests;
 
 pub use key::ServiceKey;
+pub use marks::{MarkQuery, MarkRule, MarkRules};
+pub use persistence::{Persistence, PersistenceEngine};
 pub use port::{PortSettings, StaticNeighbour, Vlan};
 pub use snapshot::{Network, Snapshot};
 pub use snat::{SnatQuery, SnatRule, SnatRules};
@@ -133,7 +137,7 @@ pub struct Server {
     pub slot: u32,
     /// The server's address. Of the service's family, but for TUN.
     pub address: IpAddr,
-    /// The server's port, host order.
+    /// The server's port, host order; 0 = the one that the packet has, see [`Service::port_of`].
     pub port: u16,
     /// Share of new connections; 0 = quiesced. At most 2,147,483,647.
     pub weight: u32,
@@ -163,6 +167,10 @@ pub struct Service {
     pub scheduler_flags: SchedulerFlags,
     /// Its memory, made with the snapshot.
     pub tables: SchedulerTables,
+    /// How clients are kept on their server; none = they are not.
+    pub persistence: Option<Persistence>,
+    /// What makes a client beside its address, where there is persistence.
+    pub engine: Option<PersistenceEngine>,
     /// Every datagram is scheduled on its own, without a connection (UDP only).
     pub one_packet: bool,
     /// One-packet NAT: replies of the servers are translated back although no connection remains.
@@ -190,6 +198,14 @@ impl Service {
         let service = Arc::make_mut(shared);
         service.tables = SchedulerTables::default();
         service
+    }
+
+    /// The port of `server` (host order) that a packet to this port goes to. A service with persistence translates only
+    /// its own port, as in LVS: what comes to other ones, by a mark or as data of FTP, keeps its own.
+    #[must_use]
+    pub fn port_of(&self, server: &Server, port: u16) -> u16 {
+        let keeps = server.port == 0 || self.persistence.is_some() && port != self.key.port();
+        if keeps { port } else { server.port }
     }
 
     /// Makes the scheduler's memory for that many workers, unless it is there.
@@ -238,6 +254,8 @@ pub struct Settings {
     pub sloppy_tcp: bool,
     /// Bit 0: a SYN on a connection in TIME_WAIT opens a new one; bit 1: also in DR's FIN_WAIT.
     pub conn_reuse_mode: u8,
+    /// Whether a persistent client leaves a server of weight 0 with its next connection.
+    pub expire_quiescent_template: bool,
     /// Whether a packet of a connection whose server is gone ends the connection.
     pub expire_nodest_conn: bool,
     /// What happens to packets for a VIP's port without a service.
@@ -272,6 +290,7 @@ impl Default for Settings {
             timeouts: Timeouts::default(),
             sloppy_tcp: false,
             conn_reuse_mode: 1,
+            expire_quiescent_template: false,
             expire_nodest_conn: false,
             no_service: NoService::Reject,
             no_server: NoServer::Icmp,

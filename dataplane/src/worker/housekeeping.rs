@@ -136,6 +136,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let record = self.table.get(id);
             let deadline = self.snapshot.timeouts_of(record).deadline(record);
             match Verdict::at(deadline, self.now) {
+                Verdict::Expired if self.hold_template(id) => {}
                 Verdict::Expired => self.forget(id),
                 Verdict::Rearm(deadline) => self.wheel.insert(self.table.records_mut(), id, deadline),
             }
@@ -222,7 +223,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         for id in slice {
             let (record, snapshot) = (self.table.get(id), &self.snapshot);
             let deadline = snapshot.timeouts_of(record).deadline(record);
-            if snapshot.settings.expire_nodest_conn && !snapshot.server_present(record.server) {
+            // A template of such a server is not used any more, and waits for its connections.
+            let ends = snapshot.settings.expire_nodest_conn && !record.is_template();
+            if ends && !snapshot.server_present(record.server) {
                 self.close(id);
             } else {
                 self.wheel.insert(self.table.records_mut(), id, deadline);
@@ -324,7 +327,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     },
                 }),
         );
-        self.passes_by = snapshot.has_nat() || snapshot.settings.transit;
+        self.passes_by = snapshot.has_nat() || snapshot.settings.transit || snapshot.marks.has_prefixes();
     }
 
     fn set_static_neighbours(&mut self, snapshot: &Snapshot) {

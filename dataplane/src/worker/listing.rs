@@ -105,13 +105,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let connections = go_on(&mut listings.connections, |listing, cursor, slice| {
             table.scan(cursor, slice, |_, record| {
                 let server = servers[record.server as usize].end;
-                let _ = listing.entries.push(Connection::describe(
-                    record,
-                    &table.ends(record),
-                    server,
-                    snapshot.timeouts_of(record),
-                    *now,
-                ));
+                let _ = listing.entries.push(match table.template(record) {
+                    Some(template) => Connection::describe_template(record, &template, server, *now),
+                    None => Connection::describe(
+                        record,
+                        &table.ends(record),
+                        server,
+                        snapshot.timeouts_of(record),
+                        *now,
+                    ),
+                });
             })
         });
         let neighbours = go_on(&mut listings.neighbours, |listing, told, slice| {

@@ -24,6 +24,7 @@ mod listing;
 mod mailbox;
 mod memory_io;
 mod opening;
+mod persistence;
 mod pressure;
 mod rate;
 mod receive;

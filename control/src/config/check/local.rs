@@ -136,7 +136,7 @@ pub(crate) fn families(
         return;
     }
     for ipv6 in [false, true] {
-        let of_family = |listener: &&Listener| listener.address.is_ipv6() == ipv6;
+        let of_family = |listener: &&Listener| listener.key.is_ipv6() == ipv6;
         let Some(listener) = service.listeners.iter().find(of_family) else {
             continue;
         };

@@ -4,6 +4,7 @@
 
 pub(super) mod address;
 mod field;
+pub(super) mod marks;
 pub(super) mod network;
 mod node;
 pub(super) mod port;
@@ -23,6 +24,7 @@ use super::types::{Api, Metrics, Node};
 use super::yaml;
 use super::{Place, schema};
 use field::{Field, Fields};
+use marks::RawMark;
 use network::{RawLocalAddresses, RawNeighbour, RawRoute};
 use port::RawPort;
 use service::{RawPool, RawService};
@@ -47,6 +49,7 @@ pub(super) struct Raw {
     pub(super) local_addresses: Vec<RawLocalAddresses>,
     pub(super) pools: Vec<RawPool>,
     pub(super) services: Vec<RawService>,
+    pub(super) marks: Vec<RawMark>,
     pub(super) vips: Vec<RawVip>,
     pub(super) settings: Settings,
 }
@@ -71,6 +74,7 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
         local_addresses: fields.list("local_addresses", report, network::local_addresses),
         pools: fields.list("pools", report, service::pool),
         services: fields.list("services", report, service::service),
+        marks: fields.list("marks", report, marks::mark),
         vips: fields.list("vips", report, vip::vip),
         settings: settings::settings(fields.get("timeouts"), fields.get("settings"), report),
         node,

@@ -96,6 +96,12 @@ pub(crate) fn settings(
         sloppy_sctp: flag(&fields, "sloppy_sctp", usual.sloppy_sctp, report),
         conn_reuse_mode: number(&fields, "conn_reuse_mode", 0..=3, usual.conn_reuse_mode, report),
         expire_nodest_conn: flag(&fields, "expire_nodest_conn", usual.expire_nodest_conn, report),
+        expire_quiescent_template: flag(
+            &fields,
+            "expire_quiescent_template",
+            usual.expire_quiescent_template,
+            report,
+        ),
         no_service: word(&fields, "no_service", &NO_SERVICE, report),
         no_server: word(&fields, "no_server", &NO_SERVER, report),
         schedule_icmp: flag(&fields, "schedule_icmp", usual.schedule_icmp, report),
