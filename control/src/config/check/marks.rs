@@ -112,12 +112,12 @@ pub(crate) fn listeners(raw: &Raw, service: &RawService, path: &str, report: &mu
 
 /// Checks what a service says of persistence, and what needs it.
 pub(crate) fn persistence(raw: &RawService, service: &Service, path: &str, report: &mut Report) {
-    let all_ports = service.listeners.iter().find(|listener| {
-        let is_endpoint = listener.key.address().is_some();
-        is_endpoint && listener.key.port() == 0
-    });
+    let all_ports = raw
+        .listeners
+        .iter()
+        .find(|(_, listener)| listener.key.port() == 0);
     let Some(persistence) = &raw.persistence else {
-        if let Some(listener) = all_ports {
+        if let Some((item, listener)) = all_ports {
             let problem = format!(
                 "{listener} stands for all ports, which needs `persistence`: connections of a client that belong \
                  together would go to different servers"
@@ -125,7 +125,7 @@ pub(crate) fn persistence(raw: &RawService, service: &Service, path: &str, repor
             let remedy = "write `persistence: { timeout: 300 }`, say, or the port, 1 to 65535";
             report.error(
                 listener.place,
-                format!("{path}.listen"),
+                raw.listeners.path(&format!("{path}.listen"), item),
                 Fault::new(problem, remedy),
             );
         }
