@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use dataplane::flow::Mode;
+use dataplane::flow::{Mode, TcpState};
 use dataplane::neighbour::AddressClass;
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::service::{
-    NoServer, NoService, PortSettings, Protocol, ServiceKey, Snapshot, Tunnel, TunnelChecksum, TunnelKind,
-    VipPolicy,
+    Limits, NoServer, NoService, OnRemove, Policy, PortSettings, Protocol, ServiceKey, Snapshot, Tunnel,
+    TunnelChecksum, TunnelKind, VipPolicy,
 };
 use dataplane::time::seconds;
 use std::net::IpAddr;
@@ -49,14 +49,21 @@ services:
     local_addresses: dip
     hairpin_snat: true
     mss_clamp: 1400
+    on_remove: drain
+    drain_deadline: 90
+    on_idle: reset
+    limits: { connections: 1000, rate: 50, client_connections: 10, client_rate: 5 }
+    timeouts: { tcp: { established: 60 } }
   - { name: six, listen: ["[2001:db8:1::100]:80/tcp", "[2001:db8:1::100]:80/sctp"], pool: six, mode: nat }
-  - { name: dns, listen: "[2001:db8:1::100]:53/udp", pool: six, mode: nat, one_packet: true, translate_replies: true }
+  - { name: dns, listen: "[2001:db8:1::100]:53/udp", pool: six, mode: nat, one_packet: true, translate_replies: true,
+      expire_quiescent: true }
 vips:
   - { address: 2001:db8:1::100, no_service: drop, no_server: reset }
   - { address: 203.0.113.100, no_server: drop }
   - { address: 203.0.113.101 }
 settings:
   no_server: reset
+  no_local_port: icmp
   sloppy_sctp: true
   schedule_icmp: true
   nat_icmp_send: true
@@ -64,6 +71,9 @@ settings:
   transit: true
   tunnel_source: [10.99.0.0/24, "2001:db8:99::/64"]
   fragment_timeout: 5
+  secure_tcp: true
+  embryonic_limit: 40
+timeouts: { tcp: { established: 300, close: 3 }, udp: 30 }
 "#;
 
 fn parse() -> Config {
@@ -196,6 +206,42 @@ fn each_server_has_its_mode_port_and_tunnel() {
 }
 
 #[test]
+fn lives_of_connections_reach_the_workers() {
+    let snapshot = snapshot();
+    let of = |text, port, protocol| {
+        let key = ServiceKey::new(address(text), port, protocol);
+        snapshot.find(&key).unwrap()
+    };
+    let web = of("203.0.113.100", 80, Protocol::Tcp);
+    let expected = Policy {
+        on_remove: OnRemove::Drain,
+        drain_deadline: seconds(90),
+        reset_idle: true,
+        expire_quiescent: false,
+        limits: Limits {
+            connections: 1000,
+            rate: 50,
+            client_connections: 10,
+            client_rate: 5,
+        },
+    };
+    assert_eq!(web.policy, expected);
+    // What the service does not say is as in the file, and what that does not say as in LVS.
+    let timeouts = web.timeouts.as_deref().unwrap();
+    let of_state = |state: TcpState| timeouts.tcp[state as usize];
+    assert_eq!(
+        [TcpState::Established, TcpState::Close, TcpState::FinWait].map(of_state),
+        [60, 3, 120].map(seconds)
+    );
+    assert_eq!(timeouts.udp, seconds(30));
+    let dns = of("2001:db8:1::100", 53, Protocol::Udp);
+    assert!(dns.timeouts.is_none() && dns.policy.expire_quiescent);
+    assert_eq!(of("2001:db8:1::100", 80, Protocol::Tcp).policy, Policy::default());
+    let settings = &snapshot.settings;
+    assert_eq!((settings.secure_tcp, settings.embryonic_limit), (3, 40));
+}
+
+#[test]
 fn a_listed_vip_needs_no_service_and_nothing_leads_to_the_unreachable() {
     let snapshot = snapshot();
     let class = |text| snapshot.addresses.class_of(address(text));
@@ -223,8 +269,12 @@ fn settings_reach_the_workers_and_single_vips_differ() {
     );
     assert_eq!((settings.pmtu_disc, settings.transit), (false, true));
     assert_eq!(
-        (settings.no_server, settings.fragment_timeout),
-        (NoServer::Reset, seconds(5))
+        (
+            settings.no_server,
+            settings.no_local_port,
+            settings.fragment_timeout
+        ),
+        (NoServer::Reset, NoServer::Icmp, seconds(5))
     );
     let sources = [settings.tunnel_source, settings.tunnel_source6].map(|source| source.unwrap().to_string());
     assert_eq!(sources, ["10.99.0.0/24", "2001:db8:99::/64"]);
@@ -243,4 +293,13 @@ fn settings_reach_the_workers_and_single_vips_differ() {
             no_server: Some(NoServer::Drop)
         })
     );
+}
+
+/// A client without a local port tries again: silence is what it gets unless the file says something else.
+#[test]
+fn a_client_without_a_local_port_hears_nothing_by_default() {
+    let file = FILE.replace("  no_local_port: icmp\n", "");
+    let config = config::parse("gateway.yaml", &file).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(config.settings.no_local_port, NoServer::Drop);
+    assert_eq!(parse().settings.no_local_port, NoServer::Icmp);
 }

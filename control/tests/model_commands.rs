@@ -251,8 +251,32 @@ local_addresses: [{ name: both, port: lan, routed: true, addresses: [10.0.0.200,
     run(&mut model, "-A -t 10.0.0.100:82 -s rr --local-addresses both").unwrap();
     run(&mut model, "-a -t [fd00::100]:82 -r [2001:db8::11]:80 --fullnat").unwrap();
     run(&mut model, "-a -t 10.0.0.100:82 -r 10.0.0.11:80 --fullnat").unwrap();
+    // Whatever the family of the service.
+    run(&mut model, "-a -t [fd00::100]:82 -r 10.0.0.12:80 --fullnat").unwrap();
+    run(&mut model, "-a -t 10.0.0.100:82 -r [2001:db8::12]:80 --fullnat").unwrap();
+    run(
+        &mut model,
+        "-e -t 10.0.0.100:82 -r [2001:db8::12]:80 --fullnat -w 3",
+    )
+    .unwrap();
     let servers = model.services().flat_map(|entry| entry.service.servers.clone());
-    assert!(servers.map(|server| server.mode).eq([Mode::Fullnat; 2]));
+    assert!(servers.map(|server| server.mode).eq([Mode::Fullnat; 4]));
+    run(&mut model, "-A -t [fd00::100]:83 -s rr --local-addresses dip").unwrap();
+    run(&mut model, "-a -t [fd00::100]:83 -r 10.0.0.11:80 --fullnat").unwrap();
+    assert_eq!(
+        run(&mut model, "-E -t 10.0.0.100:82 -s rr --local-addresses dip").unwrap_err(),
+        "the service's local addresses are not IPv6: name a group that has IPv6 addresses"
+    );
+    for line in [
+        "-a -t [fd00::100]:82 -r 10.0.0.13:80 -m",
+        "-a -t [fd00::100]:82 -r 10.0.0.13:80 -g",
+    ] {
+        let refused = run(&mut model, line).unwrap_err();
+        assert_eq!(
+            refused,
+            "Different address family is allowed only for tunneling servers"
+        );
+    }
 }
 
 /// What ipvsadm has no option for is the file's to say.
@@ -265,6 +289,8 @@ services:
   - { name: web, listen: 10.0.0.100:80/tcp, pool: web, mode: nat, local_addresses: dip, hairpin_snat: true,
       mss_clamp: 1400 }
   - { name: told, listen: 10.0.0.100:81/tcp, pool: web, mode: fullnat, local_addresses: dip, client_address: toa }
+  - { name: headed, listen: [10.0.0.100:82/tcp, 10.0.0.100:82/udp], pool: web, mode: fullnat, local_addresses: dip,
+      client_address: proxy_v2 }
 ";
     let mut model = model();
     model.apply_file(&config::parse("t", text).unwrap()).unwrap();
@@ -276,4 +302,17 @@ services:
     let told = model.services().find(|entry| entry.name == "told").unwrap();
     assert_eq!(told.service.client_address.name(), "toa");
     assert_eq!(told.service.scheduler.name(), "rr");
+    for kind in ["-t", "-u"] {
+        run(
+            &mut model,
+            &format!("-E {kind} 10.0.0.100:82 -s rr --local-addresses dip"),
+        )
+        .unwrap();
+    }
+    let headed: Vec<_> = model.services().filter(|entry| entry.name == "headed").collect();
+    assert_eq!(headed.len(), 2);
+    for entry in headed {
+        assert_eq!(entry.service.client_address.name(), "proxy_v2");
+        assert_eq!(entry.service.scheduler.name(), "rr");
+    }
 }

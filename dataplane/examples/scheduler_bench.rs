@@ -7,7 +7,9 @@ use dataplane::neighbour::{AddressTable, RouteTable};
 use dataplane::scheduler::{
     Arrival, Load, Loads, Scheduler, SchedulerFlags, SchedulerKind, SchedulerState, SchedulerTables,
 };
-use dataplane::service::{Network, Protocol, Server, Service, ServiceKey, Settings, Snapshot, Tunnel};
+use dataplane::service::{
+    Network, Policy, Protocol, Server, Service, ServiceKey, Settings, Snapshot, Tunnel,
+};
 use dataplane::time::Tick;
 use dataplane::worker::shard::ShardMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -61,6 +63,7 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
         mss_clamp: 0,
         client_address: dataplane::service::ClientAddress::None,
         timeouts: None,
+        policy: Policy::default(),
         local_pools: Vec::new(),
         servers: (0..servers).map(server).collect(),
         revision: 0,

@@ -31,6 +31,10 @@ mod carried;
 mod header;
 #[path = "no_allocation/modes.rs"]
 mod modes;
+#[path = "no_allocation/proxy.rs"]
+mod proxy;
+#[path = "no_allocation/snat.rs"]
+mod snat;
 #[allow(
     dead_code,
     reason = "shared with the worker's own tests, which use more of it"
@@ -312,6 +316,7 @@ fn plan() -> Plan {
         Protocol::Udp,
         vec![server(3, Mode::Fullnat), server(4, Mode::Dr)],
     );
+    plan.edit(1, |service| service.client_address = ClientAddress::ProxyV2);
     plan
 }
 

@@ -28,16 +28,18 @@ link() {
     done <<<"$1 $2"$'\n'"$3 $4"
 }
 
+host_up() { # host_up HOST: its namespace
+    ip netns add "$(namespace "$1")"
+    # IPv6 only where somebody answers to it, and there without waiting for addresses.
+    at "$1" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
+        net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 \
+        net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
+    at "$1" ip link set lo up
+}
+
 lab_up() {
     local host server
-    for host in $(hosts); do
-        ip netns add "$(namespace "$host")"
-        # IPv6 only where somebody answers to it, and there without waiting for addresses.
-        at "$host" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
-            net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 \
-            net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
-        at "$host" ip link set lo up
-    done
+    for host in $(hosts); do host_up "$host"; done
     # Servers are as strict about sources as many distributions have them: see what server-setup does about it.
     for host in server1 server2; do
         at "$host" sysctl -qw net.ipv4.conf.all.rp_filter=1
@@ -71,12 +73,14 @@ lab_up() {
 
 # A real web server on each server, its access log naming who asked.
 nginx_up() {
-    local server root
-    for server in 1 2; do
-        root=$LAB/server$server
-        mkdir -p "$root/pages"
-        say "Hello from server $server." >"$root/pages/index.html"
-        cat >"$root/nginx.conf" <<CONF
+    local server
+    for server in 1 2; do nginx_on "server$server" "server $server"; done
+}
+nginx_on() { # nginx_on HOST TEXT
+    local root=$LAB/$1
+    mkdir -p "$root/pages"
+    say "Hello from $2." >"$root/pages/index.html"
+    cat >"$root/nginx.conf" <<CONF
 user root;
 worker_processes 1;
 pid $root/nginx.pid;
@@ -90,14 +94,13 @@ http {
     server { listen 8080; listen 80; listen [::]:8080; listen [::]:80; root $root/pages; }
 }
 CONF
-        at "server$server" nginx -p "$root" -c "$root/nginx.conf" -e "$root/error.log" </dev/null >"$root/nginx.log" 2>&1
-    done
+    at "$1" nginx -p "$root" -c "$root/nginx.conf" -e "$root/error.log" </dev/null >"$root/nginx.log" 2>&1
 }
 
 # Ends what runs in our namespaces, by process id, and removes them and the folder.
 lab_down() {
     local host name pids deadline
-    for host in $(hosts); do
+    for host in $(hosts) inside router outside; do
         name=$(namespace "$host")
         [[ -e /run/netns/$name ]] || continue
         pids=$(ip netns pids "$name" 2>/dev/null || true)

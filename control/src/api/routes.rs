@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The paths of the API, for who asks for another one.
 const PATHS: &str = "/v1/status, /v1/services, /v1/servers, /v1/connections, /v1/ports, /v1/workers, /v1/neighbours, \
-                     /v1/drops, /v1/local-addresses, /v1/reload (POST) and /metrics";
+                     /v1/drops, /v1/local-addresses, /v1/snat, /v1/reload (POST) and /metrics";
 
 type Asked<T> = Result<Query<T>, QueryRejection>;
 type Answer<T> = Result<Json<T>, ApiError>;
@@ -40,6 +40,7 @@ pub(super) fn api(gateway: Arc<Gateway>) -> Router {
         .route("/v1/neighbours", get(neighbours))
         .route("/v1/drops", get(drops))
         .route("/v1/local-addresses", get(local_addresses))
+        .route("/v1/snat", get(snat))
         .route("/v1/reload", post(reload))
         .route("/metrics", get(scrape));
     bounded(router, PATHS, gateway)
@@ -171,6 +172,10 @@ async fn local_addresses(State(gateway): Shared, filter: Asked<LocalFilter>) -> 
     let Query(LocalFilter { servers }) = filter?;
     let pools = blocking(gateway, move |gateway| view::local_pools(gateway, servers));
     Ok(Json(pools.await??))
+}
+
+async fn snat(State(gateway): Shared) -> Answer<Vec<view::SnatRule>> {
+    blocking(gateway, view::snat).await.map(Json)
 }
 
 /// Which drop reasons to tell.

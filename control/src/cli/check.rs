@@ -17,9 +17,13 @@ pub(super) fn check(file: &Path, out: &mut impl Write) -> Result<(), Failure> {
         .clone()
         .map(|service| config.pools[service.pool].servers.len())
         .sum();
+    let rules = match config.snat.len() {
+        0 => String::new(),
+        number => format!(", {}", count(number, "SNAT rule")),
+    };
     writeln!(
         out,
-        "{}: good: {}, {}, {}, {}",
+        "{}: good: {}, {}, {}{rules}, {}",
         file.display(),
         count(config.ports.len(), "port"),
         count(listeners.count(), "service"),

@@ -48,7 +48,8 @@ fn whole(pool: &LocalPool) -> Vec<String> {
     };
     let mut row = begin(pool, format!("all {}", pool.addresses.len()), state);
     row.push(pool.servers.to_string());
-    row.extend([pool.used, pool.free, peaks.max().unwrap_or(0).into()].map(|count| count.to_string()));
+    row.extend([pool.used.to_string(), or_dash(pool.free)]);
+    row.push(peaks.max().unwrap_or(0).to_string());
     let counts: [fn(&LocalAddress) -> u64; 5] = [
         |address| address.taken,
         |address| address.borrowed,
@@ -63,10 +64,9 @@ fn whole(pool: &LocalPool) -> Vec<String> {
 fn one(pool: &LocalPool, address: &LocalAddress) -> Vec<String> {
     let mut row = begin(pool, address.address.to_string(), state(address));
     row.push(String::new());
+    row.extend([address.used.to_string(), or_dash(address.free)]);
     let counts = [
-        address.used,
-        address.free,
-        address.peak.into(),
+        u64::from(address.peak),
         address.taken,
         address.borrowed,
         address.recycled,
@@ -86,6 +86,11 @@ fn towards(pool: &LocalPool, address: &LocalAddress, server: &LocalServer) -> Ve
     row.extend([server.borrowed, server.recycled, server.exhausted].map(|count| count.to_string()));
     row.push(String::new());
     row
+}
+
+/// What is not to be counted: hosts outside have no number.
+fn or_dash(count: Option<u64>) -> String {
+    count.map_or_else(|| "-".to_owned(), |count| count.to_string())
 }
 
 fn state(address: &LocalAddress) -> String {

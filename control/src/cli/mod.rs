@@ -9,6 +9,7 @@ mod log;
 mod replay;
 mod server_setup;
 mod show;
+mod snat;
 mod table;
 
 use crate::config;
@@ -140,6 +141,8 @@ enum What {
         #[arg(long)]
         all: bool,
     },
+    /// Rules of SNAT, in the order in which they are looked at
+    Snat,
     /// Local addresses, and how far their ports are used
     LocalAddresses {
         /// Also towards each server, where ports are used

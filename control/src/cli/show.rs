@@ -30,6 +30,7 @@ pub(super) fn show(socket: &Path, what: &What, json: bool, out: &mut impl Write)
         What::Workers => page.table("/v1/workers", workers),
         What::Neighbours => page.table("/v1/neighbours", neighbours),
         What::Drops { all } => page.table(&format!("/v1/drops?all={all}"), drops),
+        What::Snat => page.table("/v1/snat", super::snat::rules),
         What::LocalAddresses { servers } => page.table(
             &format!("/v1/local-addresses?servers={servers}"),
             super::local::pools,
@@ -152,10 +153,7 @@ fn services(services: Vec<Service>) -> Table {
             totals.outbound_packets,
             totals.outbound_bytes,
             flags(&service),
-            match service.servers_with_warnings {
-                0 => String::new(),
-                number => format!("{}: see show servers", count(number, "server")),
-            },
+            warnings(&service),
         ]);
     }
     table
@@ -198,6 +196,17 @@ fn servers(servers: Vec<Server>) -> Table {
     table
 }
 
+/// What the operator should know about a service.
+fn warnings(service: &Service) -> String {
+    let servers = Some(service.servers_with_warnings).filter(|number| *number > 0);
+    let servers = servers.map(|number| format!("{}: see show servers", count(number, "server")));
+    let departing = Some(service.departing).filter(|number| *number > 0);
+    let departing =
+        departing.map(|number| format!("{} of removed servers", count(number as usize, "connection")));
+    let warnings: Vec<String> = servers.into_iter().chain(departing).collect();
+    warnings.join("; ")
+}
+
 /// What is not as usual about a service.
 fn flags(service: &Service) -> String {
     let mut flags = service.scheduler_flags.clone();
@@ -205,6 +214,9 @@ fn flags(service: &Service) -> String {
         (service.one_packet, "one-packet"),
         (service.translate_replies, "translate-replies"),
         (service.hairpin_snat, "hairpin-snat"),
+        (service.own_timeouts, "own-timeouts"),
+        (service.reset_idle, "reset-idle"),
+        (service.expire_quiescent, "expire-quiescent"),
     ];
     flags.extend(
         set.iter()
@@ -215,6 +227,20 @@ fn flags(service: &Service) -> String {
     flags.extend(service.mss_clamp.map(|mss| format!("mss-clamp={mss}")));
     let told = service.client_address.as_str();
     flags.extend((told != "none").then(|| format!("client-address={told}")));
+    let removed = service.on_remove.as_str();
+    flags.extend((!matches!(removed, "" | "keep")).then(|| format!("on-remove={removed}")));
+    let limits = &service.limits;
+    let limits = [
+        ("connections", limits.connections),
+        ("rate", limits.rate),
+        ("client-connections", limits.client_connections),
+        ("client-rate", limits.client_rate),
+    ];
+    flags.extend(
+        limits
+            .iter()
+            .filter_map(|(name, limit)| Some(format!("{name}={}", (*limit)?))),
+    );
     flags.join(",")
 }
 

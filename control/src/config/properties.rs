@@ -8,10 +8,11 @@ use proptest::prelude::*;
 
 use super::{Prefix, parse, parse_bytes};
 
-const EXAMPLES: [&str; 3] = [
+const EXAMPLES: [&str; 4] = [
     include_str!("../../../configs/fullnat.yaml"),
     include_str!("../../../configs/dr.yaml"),
     include_str!("../../../configs/lab.yaml"),
+    include_str!("../../../configs/snat.yaml"),
 ];
 
 /// Errors have places inside the text and come in their order.
@@ -123,6 +124,8 @@ proptest! {
              local_addresses: [{{ name: a, port: '{text}', addresses: ['{text}'], ports: '{text}' }}]\n\
              pools: [{{ name: a, servers: [{{ address: '{text}', port: '{text}', weight: '{text}', \
              tunnel: {{ type: '{text}', port: '{text}', checksum: '{text}' }} }}] }}]\n\
+             snat: [{{ name: a, source: '{text}', destination: ['{text}'], protocol: '{text}', ports: '{text}', \
+             local_addresses: '{text}', timeouts: {{ icmp: '{text}' }}, connections_per_client: '{text}' }}]\n\
              vips: [{{ address: '{text}', no_server: '{text}' }}]\nsettings: {{ tunnel_source: '{text}' }}\n\
              services: [{{ name: a, listen: '{text}', pool: a, mode: '{text}', scheduler: '{text}', \
              mss_clamp: '{text}', client_address: '{text}' }}]\n"

@@ -19,10 +19,38 @@ macro_rules! sections {
     };
 }
 
+const TCP_STATES: [&str; 10] = [
+    "established",
+    "syn_sent",
+    "syn_recv",
+    "fin_wait",
+    "time_wait",
+    "close",
+    "close_wait",
+    "last_ack",
+    "listen",
+    "synack",
+];
+const SCTP_STATES: [&str; 13] = [
+    "established",
+    "init1",
+    "init",
+    "cookie_sent",
+    "cookie_replied",
+    "cookie_wait",
+    "cookie",
+    "cookie_echoed",
+    "shutdown_sent",
+    "shutdown_received",
+    "shutdown_ack_sent",
+    "rejected",
+    "closed",
+];
+
 sections! {
     DOCUMENT = "": [
         "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "marks",
-        "vips", "timeouts", "settings",
+        "vips", "snat", "timeouts", "settings",
     ];
     NODE = "node": [
         "name", "workers", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
@@ -44,23 +72,27 @@ sections! {
     SERVER_TUNNEL = "pools[].servers[].tunnel": ["type", "port", "checksum"];
     SERVICE = "services[]": [
         "name", "listen", "mark", "pool", "mode", "tunnel", "scheduler", "scheduler_flags", "local_addresses", "one_packet",
-        "translate_replies", "hairpin_snat", "mss_clamp", "client_address", "persistence",
+        "translate_replies", "hairpin_snat", "mss_clamp", "client_address", "timeouts", "on_remove", "drain_deadline",
+        "on_idle", "expire_quiescent", "limits", "slow_start", "bound", "persistence",
     ];
+    SERVICE_LIMITS = "services[].limits": ["connections", "rate", "client_connections", "client_rate"];
     PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine"];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
     MARK = "marks[]": ["mark", "destination", "source", "protocol", "ports", "input"];
     VIP = "vips[]": ["address", "no_service", "no_server"];
-    TIMEOUTS = "timeouts": ["tcp", "udp", "sctp"];
-    TCP_TIMEOUTS = "timeouts.tcp": [
-        "established", "syn_sent", "syn_recv", "fin_wait", "time_wait", "close", "close_wait", "last_ack", "listen",
-        "synack",
+    SNAT = "snat[]": [
+        "name", "source", "destination", "protocol", "ports", "local_addresses", "timeouts", "connections_per_client",
+        "exempt",
     ];
-    SCTP_TIMEOUTS = "timeouts.sctp": [
-        "established", "init1", "init", "cookie_sent", "cookie_replied", "cookie_wait", "cookie", "cookie_echoed",
-        "shutdown_sent", "shutdown_received", "shutdown_ack_sent", "rejected", "closed",
-    ];
+    TIMEOUTS = "timeouts": ["tcp", "udp", "sctp", "icmp"];
+    TCP_TIMEOUTS = "timeouts.tcp": TCP_STATES;
+    SCTP_TIMEOUTS = "timeouts.sctp": SCTP_STATES;
+    SERVICE_TIMEOUTS = "services[].timeouts": ["tcp", "udp", "sctp"];
+    SERVICE_TCP_TIMEOUTS = "services[].timeouts.tcp": TCP_STATES;
+    SERVICE_SCTP_TIMEOUTS = "services[].timeouts.sctp": SCTP_STATES;
     SETTINGS = "settings": [
-        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "expire_quiescent_template", "no_service", "no_server", "icmp_rate",
+        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "expire_quiescent_template", "secure_tcp", "embryonic_limit", "no_service",
+        "no_server", "no_local_port", "icmp_rate",
         "schedule_icmp", "nat_icmp_send", "pmtu_disc", "transit", "tunnel_source", "fragment_timeout",
     ];
 }

@@ -14,6 +14,7 @@ mod peer;
 mod privileges;
 mod rte_index;
 mod run;
+mod snat_words;
 mod thread;
 mod watch;
 

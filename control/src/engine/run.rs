@@ -96,7 +96,11 @@ async fn supervise(running: &Running) -> anyhow::Error {
         }
         watch.look(&running.gateway, Instant::now());
         let gateway = Arc::clone(&running.gateway);
-        let released = tokio::task::spawn_blocking(move || gateway.release_drained()).await;
+        let released = tokio::task::spawn_blocking(move || {
+            gateway.go_on_starting();
+            gateway.release_drained()
+        })
+        .await;
         for address in released.unwrap_or_default() {
             tracing::info!(
                 "local address {address} has drained: no connection has it, and it is the gateway's no more"

@@ -1,6 +1,7 @@
 //! What the operator should read about while the gateway runs: the workers' events, and frames that a software peer
 //! left unfinished. One line for each kind, and then silence for a while; the counters say how much there is of it.
 
+use super::snat_words;
 use crate::gateway::Gateway;
 use dataplane::drops::DropReason;
 use dataplane::local::Pressure;
@@ -33,8 +34,8 @@ const UNFINISHED: [(Sign, &str); 2] = [
 /// How many frames of a kind a worker has seen.
 type Sign = fn(&WorkerStats) -> u64;
 
-/// Kinds of lines: those of [`UNFINISHED`], then events.
-const KINDS: usize = UNFINISHED.len() + 3;
+/// Kinds of lines: those of [`UNFINISHED`], then events, of which the two of SNAT are last.
+const KINDS: usize = UNFINISHED.len() + 5;
 
 /// Servers that one look tells of because their local ports run low; of more than these, only how many.
 const SERVERS_AT_ONCE: usize = 8;
@@ -130,6 +131,15 @@ impl Watch {
         let mut low = Vec::new();
         for (number, worker) in gateway.workers().iter().enumerate() {
             while let Some(event) = worker.mailbox.events.pop() {
+                if let Some((none_left, text)) =
+                    snat_words::words(&event, |slot| snat_words::name(gateway, slot))
+                {
+                    let kind = KINDS - 1 - usize::from(none_left);
+                    if self.gate.opens(kind, now) {
+                        tracing::warn!(worker = number, "{text}");
+                    }
+                    continue;
+                }
                 match line(&event) {
                     None => low.push(event),
                     Some((kind, text)) if self.gate.opens(kind, now) => {
@@ -145,6 +155,15 @@ impl Watch {
     }
 }
 
+/// The local addresses of a service, by their first.
+fn local_addresses(first: Option<IpAddr>, count: u32) -> String {
+    match (first, count) {
+        (None, _) => "its local addresses".to_owned(),
+        (Some(first), 0 | 1) => format!("local address {first}"),
+        (Some(first), count) => format!("{count} local addresses from {first} on"),
+    }
+}
+
 /// An event's kind and its text; none for those that [`Low`] words.
 fn line(event: &Event) -> Option<(usize, String)> {
     let (kind, text) = match event {
@@ -153,16 +172,20 @@ fn line(event: &Event) -> Option<(usize, String)> {
             virtual_port,
             server,
             server_port,
+            local,
+            locals,
         } => (
             0,
             format!(
-                "no local port is left from {} to server {}: new connections are dropped; give the service more \
-                 local_addresses, or spread it over more servers",
+                "no local port is left from {} to server {}: those of {} are all in use, and new connections are refused; \
+                 give the service more local_addresses, or spread it over more servers",
                 SocketAddr::new(*virtual_address, *virtual_port),
-                SocketAddr::new(*server, *server_port)
+                SocketAddr::new(*server, *server_port),
+                local_addresses(*local, *locals)
             ),
         ),
-        Event::LocalPortsLow { .. } => return None,
+        // Those of SNAT have been put into words before.
+        Event::LocalPortsLow { .. } | Event::SnatPortsExhausted { .. } | Event::SnatPortsLow { .. } => return None,
         Event::TableFull => (
             1,
             "the connection table is full: new connections are dropped; raise node.limits.connections"
@@ -232,18 +255,25 @@ mod tests {
     }
 
     #[test]
-    fn exhaustion_names_vip_and_server() {
+    fn exhaustion_names_vip_server_and_local_address() {
         let event = Event::LocalPortsExhausted {
             virtual_address: [203, 0, 113, 100].into(),
             virtual_port: 80,
             server: [10, 0, 0, 11].into(),
             server_port: 8080,
+            local: Some([10, 0, 0, 200].into()),
+            locals: 1,
         };
         let (kind, text) = line(&event).unwrap();
-        assert!(
-            text.contains("203.0.113.100:80") && text.contains("10.0.0.11:8080"),
-            "{text}"
-        );
+        for name in [
+            "203.0.113.100:80",
+            "10.0.0.11:8080",
+            "of local address 10.0.0.200 are",
+        ] {
+            assert!(text.contains(name), "{text}");
+        }
+        let several = local_addresses(Some([10, 0, 0, 200].into()), 4);
+        assert_eq!(several, "4 local addresses from 10.0.0.200 on");
         let others = [Event::TableFull, Event::NeighbourFailed].map(|event| line(&event).unwrap().0);
         let kinds = [kind, others[0], others[1]];
         assert_eq!(kinds, [2, 3, 4]);

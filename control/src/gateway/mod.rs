@@ -208,11 +208,21 @@ impl Gateway {
 
     /// Sends the model to the workers as the next snapshot; returns its epoch.
     fn publish(&self, model: &mut Model) -> u64 {
+        model.set_time(self.started.elapsed());
         let snapshot = Arc::new(model.snapshot());
         for worker in &self.workers {
             worker.post(Order::Publish(Arc::clone(&snapshot)));
         }
         snapshot.epoch
+    }
+
+    /// Lets the weights of servers in slow start rise by what time has passed. Costs nothing while none rises; it may
+    /// block, and is not for an async task.
+    pub fn go_on_starting(&self) {
+        let mut state = self.state.lock();
+        if state.model.is_rising() {
+            self.publish(&mut state.model);
+        }
     }
 
     fn wait_for(&self, epoch: u64) -> Result<(), GatewayError> {
@@ -232,7 +242,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Frees slots of deleted services and servers that no connection or template names any more.
+    /// Frees slots of deleted services, servers and rules that no connection or template names any more.
     fn reclaim(&self, state: &mut State) {
         let epoch = state.model.epoch();
         if self.workers.iter().any(|worker| worker.stats.epoch.get() < epoch) {
@@ -244,8 +254,8 @@ impl Gateway {
                 .map(|worker| worker.stats.servers[slot as usize].named())
                 .sum::<u64>()
         };
-        for (server, slot) in state.model.reclaim(connections) {
-            state.baselines.restart(&server, slot, &self.workers);
+        for (owner, slot) in state.model.reclaim(connections) {
+            state.baselines.restart(&owner, slot, &self.workers);
         }
         state
             .baselines

@@ -1,13 +1,13 @@
 //! Sums over workers, less what earlier users of a slot have counted.
 
 use super::{Gateway, WorkerHandle};
-use crate::model::ServerKey;
+use crate::model::SlotOwner;
 use dataplane::service::ServiceKey;
 use dataplane::worker::{ServerStats, WorkerStats};
 use std::collections::HashMap;
 use std::ops::{AddAssign, Sub};
 
-/// Traffic and connections of one server, summed over workers.
+/// Traffic and connections of one server or rule of SNAT, summed over workers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ServerTotals {
     /// Connections ever opened.
@@ -24,6 +24,9 @@ pub struct ServerTotals {
     pub active: u64,
     /// Inactive connections now.
     pub inactive: u64,
+    /// Connections that a rule of SNAT has refused by its limit; only its view tells.
+    #[serde(skip)]
+    pub refused: u64,
 }
 
 impl ServerTotals {
@@ -47,6 +50,7 @@ impl From<&ServerStats> for ServerTotals {
             outbound_bytes: stats.outbound_bytes.get(),
             active: stats.active.get().into(),
             inactive: stats.inactive.get().into(),
+            refused: stats.refused.get(),
         }
     }
 }
@@ -60,6 +64,7 @@ impl AddAssign for ServerTotals {
         self.outbound_bytes += other.outbound_bytes;
         self.active += other.active;
         self.inactive += other.inactive;
+        self.refused += other.refused;
     }
 }
 
@@ -74,6 +79,7 @@ impl Sub for ServerTotals {
             inbound_bytes: self.inbound_bytes.saturating_sub(base.inbound_bytes),
             outbound_packets: self.outbound_packets.saturating_sub(base.outbound_packets),
             outbound_bytes: self.outbound_bytes.saturating_sub(base.outbound_bytes),
+            refused: self.refused.saturating_sub(base.refused),
             ..self
         }
     }
@@ -140,11 +146,13 @@ pub(crate) struct Baselines {
 }
 
 impl Baselines {
-    /// The next user of `slot` counts from here; what `server` counted there stays with its service.
-    pub(crate) fn restart(&mut self, server: &ServerKey, slot: u32, workers: &[WorkerHandle]) {
+    /// The next user of `slot` counts from here; what a server counted there stays with its service.
+    pub(crate) fn restart(&mut self, owner: &SlotOwner, slot: u32, workers: &[WorkerHandle]) {
         let counted = sum(slot, workers);
-        let served = (counted - self.of(slot)).past();
-        *self.departed.entry(server.service).or_default() += served;
+        if let SlotOwner::Server(server) = owner {
+            let served = (counted - self.of(slot)).past();
+            *self.departed.entry(server.service).or_default() += served;
+        }
         self.slots.insert(slot, counted);
     }
 
@@ -167,10 +175,21 @@ fn sum(slot: u32, workers: &[WorkerHandle]) -> ServerTotals {
 }
 
 impl Gateway {
-    /// Traffic and connections of the server in that slot. `state` is the locked state of this gateway.
+    /// Traffic and connections of the server, or rule of SNAT, in that slot. `state` is the locked state of this gateway.
     #[must_use]
     pub fn server_totals(&self, state: &super::State, slot: u32) -> ServerTotals {
         sum(slot, &self.workers) - state.baselines.of(slot)
+    }
+
+    /// Connections that deleted servers still have, by service. `state` is the locked state of this gateway.
+    #[must_use]
+    pub fn departing_connections(&self, state: &super::State) -> HashMap<ServiceKey, u64> {
+        let mut departing = HashMap::new();
+        for (server, slot) in state.model.departing_servers() {
+            let totals = self.server_totals(state, slot);
+            *departing.entry(server.service).or_default() += totals.active + totals.inactive;
+        }
+        departing
     }
 
     /// What deleted servers have counted, by service, so that a service's own counters never go back. `state` is

@@ -155,7 +155,7 @@ pub enum Mask {
 /// A server's address and port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
-    /// The address; another family than the service's only in tunnel mode.
+    /// The address; another family than the service's only by tunnel and FULLNAT.
     pub address: IpAddr,
     /// The port, host order. In DR and tunnel mode it is the service's, whatever the line said.
     pub port: u16,

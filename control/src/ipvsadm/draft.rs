@@ -223,7 +223,8 @@ impl Draft {
     fn server(&self, id: ServiceId, mut endpoint: Endpoint) -> Result<Server, UsageError> {
         let method = self.method.unwrap_or(Method::Dr);
         let same_family = endpoint.address.is_ipv6() == (id.family() == Family::V6);
-        if !same_family && method != Method::Tun {
+        // Between families there are tunnels, as with ipvsadm, and FULLNAT, which is not one of its methods.
+        if !same_family && !matches!(method, Method::Tun | Method::Fullnat) {
             let text = "Different address family is allowed only for tunneling servers";
             return Err(UsageError::new(text));
         }

@@ -54,6 +54,12 @@ metrics! {
     SERVER_PACKETS Counter "tidegate_server_packets_total" ["service", "vip", "port", "protocol", "server", "server_port", "direction"] "Packets forwarded; inbound to the server, outbound from it (none in DR mode).";
     SERVER_BYTES Counter "tidegate_server_bytes_total" ["service", "vip", "port", "protocol", "server", "server_port", "direction"] "Bytes of these packets from the IP header on, as they arrived.";
 
+    SNAT_OPENED Counter "tidegate_snat_connections_opened_total" ["rule"] "Connections that the rule has opened; 0 for one with exempt.";
+    SNAT_REFUSED Counter "tidegate_snat_connections_refused_total" ["rule"] "Connections refused because their host inside has as many as connections_per_client allows.";
+    SNAT_CONNECTIONS Gauge "tidegate_snat_connections" ["rule", "state"] "Connections of the rule now, by state as LVS counts them: active or inactive.";
+    SNAT_PACKETS Counter "tidegate_snat_packets_total" ["rule", "direction"] "Packets translated; inbound from inside hosts, outbound from those outside.";
+    SNAT_BYTES Counter "tidegate_snat_bytes_total" ["rule", "direction"] "Bytes of these packets from the IP header on, as they arrived.";
+
     WORKER_BUSY Gauge "tidegate_worker_busy_ratio" ["worker", "cpu"] "Share of time spent in turns that found packets, since the start; for the present, divide the rates of the two cycle counts.";
     WORKER_BUSY_CYCLES Counter "tidegate_worker_busy_cycles_total" ["worker"] "Cycles of the time-stamp clock spent in turns that found packets.";
     WORKER_CYCLES Counter "tidegate_worker_cycles_total" ["worker"] "Cycles of the time-stamp clock since the worker started.";
@@ -73,12 +79,16 @@ metrics! {
     WORKER_COMPLETED Counter "tidegate_worker_completed_checksums_total" ["worker"] "Packets whose checksum their sender had left to an offload that never ran, and that was computed here: a peer on the same host; switch its tx checksum offload off to save the work.";
     WORKER_TOA_ADDED Counter "tidegate_worker_toa_added_total" ["worker"] "Client segments that went to a FULLNAT server with the client's address in a TCP option (client_address: toa).";
     WORKER_TOA_NO_ROOM Counter "tidegate_worker_toa_no_room_total" ["worker"] "Client segments that were due to carry it and went without: no room among the options, or within the MTU.";
+    WORKER_SNAT_MOVED Counter "tidegate_worker_snat_moved_total" ["worker"] "SNAT connections that got another local address than the one of their host, because that had no port left towards their destination.";
+    WORKER_PROXY_HEADERS_SENT Counter "tidegate_worker_proxy_headers_sent_total" ["worker"] "Connections whose FULLNAT server was sent the header of the PROXY protocol (client_address: proxy_v2).";
+    WORKER_PROXY_HEADERS_RESENT Counter "tidegate_worker_proxy_headers_resent_total" ["worker"] "Headers of the PROXY protocol that were sent again, because the server had not acknowledged them.";
+    WORKER_PROXY_HEADERS_UNACKNOWLEDGED Counter "tidegate_worker_proxy_headers_unacknowledged_total" ["worker"] "Headers of the PROXY protocol that a server did not acknowledge in two minutes; the gateway has given up on them.";
     DROPS Counter "tidegate_drops_total" ["reason", "worker"] "Packets dropped, each under exactly one reason.";
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";
-    LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers of the same family that are reached from the pool), less those in use. One server can run dry while others have many left.";
+    LOCAL_FREE Gauge "tidegate_local_ports_free" ["pool"] "Local ports left: (addresses x ports of each x distinct servers of the same family that are reached from the pool), less those in use. One server can run dry while others have many left. None of a pool that SNAT uses: hosts outside have no number.";
     LOCAL_ADDRESS_USED Gauge "tidegate_local_address_ports_used" ["pool", "address"] "Local ports of the address in use, towards all servers together.";
-    LOCAL_ADDRESS_FREE Gauge "tidegate_local_address_ports_free" ["pool", "address"] "Local ports of the address left: (ports x distinct servers of the same family that are reached from the pool), less those in use; 0 while it drains.";
+    LOCAL_ADDRESS_FREE Gauge "tidegate_local_address_ports_free" ["pool", "address"] "Local ports of the address left: (ports x distinct servers of the same family that are reached from the pool), less those in use; 0 while it drains. None of a pool that SNAT uses.";
     LOCAL_DRAINING Gauge "tidegate_local_address_draining" ["pool", "address"] "1 while the address has left its pool and connections still have it; else 0.";
     LOCAL_TAKEN Counter "tidegate_local_ports_taken_total" ["pool", "address"] "Local ports handed out.";
     LOCAL_BORROWED Counter "tidegate_local_ports_borrowed_total" ["pool", "address"] "Of these, ports of another shard than the client's.";

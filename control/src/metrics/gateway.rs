@@ -69,6 +69,14 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
     count(&WORKER_COMPLETED, |stats| stats.completed_checksums.get());
     count(&WORKER_TOA_ADDED, |stats| stats.toa_added.get());
     count(&WORKER_TOA_NO_ROOM, |stats| stats.toa_no_room.get());
+    count(&WORKER_SNAT_MOVED, |stats| stats.snat_moved.get());
+    count(&WORKER_PROXY_HEADERS_SENT, |stats| stats.proxy_headers_sent.get());
+    count(&WORKER_PROXY_HEADERS_RESENT, |stats| {
+        stats.proxy_headers_resent.get()
+    });
+    count(&WORKER_PROXY_HEADERS_UNACKNOWLEDGED, |stats| {
+        stats.proxy_headers_unacknowledged.get()
+    });
     let drops = DropReason::ALL.iter().flat_map(|&reason| {
         let workers = named.iter();
         workers.map(move |(number, _, stats)| {

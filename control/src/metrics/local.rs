@@ -14,9 +14,10 @@ pub(super) fn ports(text: &mut Text, pools: &[LocalPool]) {
         &LOCAL_USED,
         pools.iter().map(|pool| Sample([&pool.name], pool.used as f64)),
     );
+    let free = pools.iter().filter_map(|pool| Some((pool, pool.free?)));
     text.family(
         &LOCAL_FREE,
-        pools.iter().map(|pool| Sample([&pool.name], pool.free as f64)),
+        free.map(|(pool, free)| Sample([&pool.name], free as f64)),
     );
     let addresses = pools
         .iter()
@@ -24,20 +25,21 @@ pub(super) fn ports(text: &mut Text, pools: &[LocalPool]) {
     let named: Vec<(&str, String, &LocalAddress)> = addresses
         .map(|(pool, address)| (pool.name.as_str(), address.address.to_string(), address))
         .collect();
-    let mut count = |about: &About, count: fn(&LocalAddress) -> u64| {
-        let samples = named
-            .iter()
-            .map(|(pool, address, used)| Sample([pool, address], count(used) as f64));
+    let mut count = |about: &About, count: fn(&LocalAddress) -> Option<u64>| {
+        let samples = named.iter().filter_map(|(pool, address, used)| {
+            let count = count(used)? as f64;
+            Some(Sample([*pool, &**address], count))
+        });
         text.family(about, samples);
     };
-    count(&LOCAL_ADDRESS_USED, |address| address.used);
+    count(&LOCAL_ADDRESS_USED, |address| Some(address.used));
     count(&LOCAL_ADDRESS_FREE, |address| address.free);
-    count(&LOCAL_DRAINING, |address| address.draining.into());
-    count(&LOCAL_TAKEN, |address| address.taken);
-    count(&LOCAL_BORROWED, |address| address.borrowed);
-    count(&LOCAL_RECYCLED, |address| address.recycled);
-    count(&LOCAL_EXHAUSTED, |address| address.exhausted);
-    count(&LOCAL_NO_MEMORY, |address| address.out_of_memory);
+    count(&LOCAL_DRAINING, |address| Some(address.draining.into()));
+    count(&LOCAL_TAKEN, |address| Some(address.taken));
+    count(&LOCAL_BORROWED, |address| Some(address.borrowed));
+    count(&LOCAL_RECYCLED, |address| Some(address.recycled));
+    count(&LOCAL_EXHAUSTED, |address| Some(address.exhausted));
+    count(&LOCAL_NO_MEMORY, |address| Some(address.out_of_memory));
     towards_servers(text, &named);
 }
 

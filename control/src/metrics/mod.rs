@@ -6,6 +6,7 @@ mod family;
 mod gateway;
 mod local;
 mod services;
+mod snat;
 
 pub use about::{ALL, About, Kind};
 
@@ -43,6 +44,7 @@ pub fn render(gateway: &Gateway, options: Options) -> Vec<u8> {
     let mut text = Text::default();
     gateway::general(&mut text, gateway, neighbours.is_ok() && pools.is_ok());
     services::services(&mut text, &tables(gateway, options));
+    snat::rules(&mut text, &view::snat(gateway));
     gateway::workers(&mut text, gateway);
     local::ports(&mut text, &pools.unwrap_or_default());
     gateway::ports(&mut text, &view::ports(gateway));

@@ -174,6 +174,8 @@ impl Model {
             hairpin_snat: present.is_some_and(|service| service.hairpin_snat),
             mss_clamp: present.map_or(0, |service| service.mss_clamp),
             client_address: present.map(|service| service.client_address).unwrap_or_default(),
+            timeouts: present.and_then(|service| service.timeouts.clone()),
+            policy: present.map(|service| service.policy).unwrap_or_default(),
             local_pools,
         })
     }

@@ -19,6 +19,15 @@ pub struct ServerKey {
     pub port: u16,
 }
 
+/// What has a slot among those of servers.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum SlotOwner {
+    /// A server.
+    Server(ServerKey),
+    /// The rule of SNAT of that name.
+    Snat(Arc<str>),
+}
+
 /// A service with what only operators see of it.
 #[derive(Clone, Debug)]
 pub struct VirtualService {

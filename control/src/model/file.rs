@@ -3,6 +3,7 @@
 
 use super::{LocalGroup, Model, ModelError, ServiceSpec, connected, position};
 use crate::config::{self, Config};
+use dataplane::flow::Timeouts;
 use dataplane::local::{LipPool, PortRange};
 use dataplane::neighbour::{Connected, Prefix, Route, RouteTable};
 use dataplane::packet::{MacAddr, PortId};
@@ -26,6 +27,15 @@ pub struct Changes {
     pub servers_changed: usize,
     /// Servers that are gone.
     pub servers_removed: usize,
+    /// Rules of SNAT that are new.
+    #[serde(default)]
+    pub snat_added: usize,
+    /// Rules of SNAT that are different now, or stand elsewhere among the others.
+    #[serde(default)]
+    pub snat_changed: usize,
+    /// Rules of SNAT that are gone.
+    #[serde(default)]
+    pub snat_removed: usize,
     /// Routes, neighbours, local addresses, port addresses, timeouts or settings are different now.
     pub network_changed: bool,
     /// Local addresses that this has taken out of use, and that stay until the last connection on them ends.
@@ -40,19 +50,24 @@ impl fmt::Display for Changes {
         }
         write!(
             f,
-            "services: {} added, {} changed, {} removed; servers: {} added, {} changed, {} removed{}",
+            "services: {} added, {} changed, {} removed; servers: {} added, {} changed, {} removed",
             self.services_added,
             self.services_changed,
             self.services_removed,
             self.servers_added,
             self.servers_changed,
             self.servers_removed,
-            if self.network_changed {
-                "; network or settings changed"
-            } else {
-                ""
-            }
         )?;
+        let (added, changed, removed) = (self.snat_added, self.snat_changed, self.snat_removed);
+        if added + changed + removed > 0 {
+            write!(
+                f,
+                "; SNAT rules: {added} added, {changed} changed, {removed} removed"
+            )?;
+        }
+        if self.network_changed {
+            f.write_str("; network or settings changed")?;
+        }
         match self.locals_draining {
             0 => Ok(()),
             1 => f.write_str("; 1 local address drains"),
@@ -74,6 +89,7 @@ impl Model {
         };
         next.refuse_drained_elsewhere(config)?;
         next.apply_services(config, &mut changes)?;
+        next.apply_snat(config, &mut changes)?;
         next.network.addresses = next.addresses(None)?;
         let drained_before = |address| self.draining.iter().any(|before| before.address == address);
         let draining = next.draining.iter();
@@ -197,6 +213,8 @@ impl Model {
                 hairpin_snat: service.hairpin_snat,
                 mss_clamp: service.mss_clamp,
                 client_address: service.client_address,
+                timeouts: self.service_timeouts(key, service),
+                policy: service.policy,
                 local_pools,
             };
             if let Some(entry) = self.services.get_mut(&key) {
@@ -210,6 +228,20 @@ impl Model {
             self.apply_servers(config, service, listener, changes)?;
         }
         Ok(())
+    }
+
+    /// A service's own timeouts: the very ones that it has, when they are equal.
+    fn service_timeouts(&self, key: ServiceKey, wanted: &config::Service) -> Option<Arc<Timeouts>> {
+        let wanted = wanted.timeouts?;
+        let present = self
+            .services
+            .get(&key)
+            .and_then(|entry| entry.service.timeouts.clone());
+        Some(
+            present
+                .filter(|own| **own == wanted)
+                .unwrap_or_else(|| Arc::new(wanted)),
+        )
     }
 
     fn apply_servers(

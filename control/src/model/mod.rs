@@ -8,13 +8,16 @@ mod entry;
 mod file;
 mod ports;
 mod slots;
+pub(crate) mod slow_start;
+mod snat;
 
 pub use command::CommandError;
 pub use draining::Draining;
-pub use entry::{LocalGroup, ServerKey, VirtualService};
+pub use entry::{LocalGroup, ServerKey, SlotOwner, VirtualService};
 pub use file::Changes;
 pub use ports::with_vlans;
 
+use dataplane::flow::Timeouts;
 use dataplane::local::LipPool;
 use dataplane::neighbour::{
     AddressError, AddressTable, Connected, Prefix, RouteError, RouteTable, Vip, VipArp,
@@ -22,14 +25,16 @@ use dataplane::neighbour::{
 use dataplane::packet::PortId;
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    ClientAddress, MarkRule, Network, Persistence, PersistenceEngine, PortSettings, Server, Service,
+    ClientAddress, MarkRule, Network, Persistence, PersistenceEngine, Policy, PortSettings, Server, Service,
     ServiceKey, Settings, Snapshot,
 };
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
-use std::collections::{BTreeMap, BTreeSet};
+use slow_start::SlowStart;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why the model does not take something; then it has not changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -38,7 +43,9 @@ pub enum ModelError {
     #[error("more services than limits.services allows; raise it in the configuration and restart")]
     Services,
     /// All server slots are taken.
-    #[error("more servers than limits.servers allows; raise it in the configuration and restart")]
+    #[error(
+        "more servers and SNAT rules than limits.servers allows; raise it in the configuration and restart"
+    )]
     Servers,
     /// Addresses that cannot be together.
     #[error("{0}")]
@@ -59,13 +66,18 @@ pub enum ModelError {
 pub struct Model {
     services: BTreeMap<ServiceKey, VirtualService>,
     service_slots: Slots<ServiceKey>,
-    server_slots: Slots<ServerKey>,
+    server_slots: Slots<SlotOwner>,
     /// Settings that hold for all services.
     pub settings: Settings,
     locals: Vec<LocalGroup>,
     draining: Vec<Draining>,
     network: Network,
+    /// The names of the rules of `network.snat`, in their order.
+    snat_names: Vec<Arc<str>>,
     epoch: u64,
+    /// Since the start.
+    time: Duration,
+    slow_start: SlowStart,
 }
 
 impl Model {
@@ -89,7 +101,10 @@ impl Model {
                 snat: Arc::default(),
                 marks: Arc::default(),
             },
+            snat_names: Vec::new(),
             epoch: 0,
+            time: Duration::ZERO,
+            slow_start: SlowStart::default(),
         }
     }
 
@@ -122,26 +137,47 @@ impl Model {
         self.epoch
     }
 
+    /// Tells how much time has passed since the start: the next snapshot is of then.
+    pub fn set_time(&mut self, time: Duration) {
+        self.time = time;
+    }
+
+    /// Whether the next snapshot will differ from the last by time alone: the weight of some server rises.
+    #[must_use]
+    pub fn is_rising(&self) -> bool {
+        self.slow_start.is_rising()
+    }
+
     /// Compiles the model into the next snapshot. Unchanged services are shared with the one before.
     pub fn snapshot(&mut self) -> Snapshot {
         self.epoch += 1;
         let mut services = vec![None; self.service_slots.span() as usize];
         for entry in self.services.values() {
-            services[entry.service.slot as usize] = Some(Arc::clone(&entry.service));
+            let shown = self.slow_start.apply(&entry.service, self.time, self.epoch);
+            services[entry.service.slot as usize] = Some(shown);
         }
+        self.slow_start.retain(|key| self.services.contains_key(key));
         Snapshot::new(self.epoch, self.settings.clone(), self.network.clone(), services)
     }
 
-    /// Frees the slots of deleted services and servers of which `connections(server slot)` tells none; returns
-    /// the servers whose slots are free now, with these.
-    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<(ServerKey, u32)> {
-        self.service_slots.reclaim(|_| true);
-        self.server_slots.reclaim(|slot| connections(slot) == 0)
+    /// Frees the slots of deleted services, servers and rules of which `connections(server slot)` tells none; returns
+    /// the servers and rules whose slots are free now, with these.
+    pub fn reclaim(&mut self, connections: impl Fn(u32) -> u64) -> Vec<(SlotOwner, u32)> {
+        let freed = self.server_slots.reclaim(|_, slot| connections(slot) == 0);
+        // Connections name their service too: it keeps its slot until those of its last server have ended.
+        let named: HashSet<ServiceKey> = self.departing_servers().map(|(key, _)| key.service).collect();
+        self.service_slots.reclaim(|key, _| !named.contains(key));
+        freed
     }
 
     /// Deleted servers that still hold their slots, with these.
     pub fn departing_servers(&self) -> impl Iterator<Item = (&ServerKey, u32)> {
-        self.server_slots.retired()
+        self.server_slots
+            .retired()
+            .filter_map(|(owner, slot)| match owner {
+                SlotOwner::Server(server) => Some((server, slot)),
+                SlotOwner::Snat(_) => None,
+            })
     }
 
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
@@ -204,7 +240,8 @@ impl Model {
             hairpin_snat: spec.hairpin_snat,
             mss_clamp: spec.mss_clamp,
             client_address: spec.client_address,
-            timeouts: None,
+            timeouts: spec.timeouts,
+            policy: spec.policy,
             local_pools: spec.local_pools,
             servers: Vec::new(),
             revision: 0,
@@ -235,6 +272,8 @@ impl Model {
             && old.hairpin_snat == spec.hairpin_snat
             && old.mss_clamp == spec.mss_clamp
             && old.client_address == spec.client_address
+            && old.timeouts == spec.timeouts
+            && old.policy == spec.policy
             && old
                 .local_pools
                 .iter()
@@ -251,6 +290,8 @@ impl Model {
             service.hairpin_snat = spec.hairpin_snat;
             service.mss_clamp = spec.mss_clamp;
             service.client_address = spec.client_address;
+            service.timeouts = spec.timeouts;
+            service.policy = spec.policy;
             service.local_pools = spec.local_pools;
         }
         !same
@@ -261,23 +302,23 @@ impl Model {
             return false;
         };
         for server in &entry.service.servers {
-            self.server_slots.retire(ServerKey {
+            self.server_slots.retire(&SlotOwner::Server(ServerKey {
                 service: *key,
                 address: server.address,
                 port: server.port,
-            });
+            }));
         }
-        self.service_slots.retire(*key);
+        self.service_slots.retire(key);
         true
     }
 
     /// Adds a server at the head of the list, where LVS puts a new one. Its slot in `server` is ignored.
     fn insert_server(&mut self, key: ServiceKey, mut server: Server) -> Result<(), ModelError> {
-        let identity = ServerKey {
+        let identity = SlotOwner::Server(ServerKey {
             service: key,
             address: server.address,
             port: server.port,
-        };
+        });
         let Some(entry) = self.services.get_mut(&key) else {
             return Ok(());
         };
@@ -324,11 +365,11 @@ impl Model {
         entry
             .ignored_ports
             .remove(&SocketAddr::new(server.address, server.port));
-        self.server_slots.retire(ServerKey {
+        self.server_slots.retire(&SlotOwner::Server(ServerKey {
             service: key,
             address: server.address,
             port: server.port,
-        });
+        }));
     }
 }
 
@@ -357,6 +398,8 @@ struct ServiceSpec {
     hairpin_snat: bool,
     mss_clamp: u16,
     client_address: ClientAddress,
+    timeouts: Option<Arc<Timeouts>>,
+    policy: Policy,
     local_pools: Vec<Arc<LipPool>>,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Slots<K> {
     limit: u32,
 }
 
-impl<K: Copy + Eq + Hash> Slots<K> {
+impl<K: Clone + Eq + Hash> Slots<K> {
     /// At most `limit` slots.
     pub(super) fn new(limit: u32) -> Slots<K> {
         Slots {
@@ -47,16 +47,16 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     /// `key` has been deleted; its slot waits until [`Slots::reclaim`] finds it unused.
-    pub(super) fn retire(&mut self, key: K) {
-        if let Some(slot) = self.live.remove(&key) {
+    pub(super) fn retire(&mut self, key: &K) {
+        if let Some((key, slot)) = self.live.remove_entry(key) {
             self.retired.insert(key, slot);
         }
     }
 
     /// Frees the slots of deleted things that `unused` says nothing names any more; returns these, with
     /// their last identity.
-    pub(super) fn reclaim(&mut self, unused: impl Fn(u32) -> bool) -> Vec<(K, u32)> {
-        let freed: Vec<(K, u32)> = self.retired.extract_if(|_, slot| unused(*slot)).collect();
+    pub(super) fn reclaim(&mut self, unused: impl Fn(&K, u32) -> bool) -> Vec<(K, u32)> {
+        let freed: Vec<(K, u32)> = self.retired.extract_if(|key, slot| unused(key, *slot)).collect();
         self.free.extend(freed.iter().map(|(_, slot)| slot));
         freed
     }
@@ -83,11 +83,11 @@ mod tests {
             (slots.take("a"), slots.take("b"), slots.take("c")),
             (Some(0), Some(1), None)
         );
-        slots.retire("a");
+        slots.retire(&"a");
         assert_eq!((slots.take("c"), slots.take("a")), (None, Some(0)));
-        slots.retire("a");
-        assert_eq!(slots.reclaim(|slot| slot == 1), []);
-        assert_eq!(slots.reclaim(|_| true), [("a", 0)]);
+        slots.retire(&"a");
+        assert_eq!(slots.reclaim(|_, slot| slot == 1), []);
+        assert_eq!(slots.reclaim(|_, _| true), [("a", 0)]);
         assert_eq!((slots.take("c"), slots.take("a")), (Some(0), None));
         assert_eq!(slots.span(), 2);
     }

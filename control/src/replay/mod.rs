@@ -16,6 +16,7 @@ use dataplane::service::PortSettings;
 use dataplane::time::{TICKS_PER_SECOND, Tick};
 use dataplane::worker::{Listing, Mailbox, MemoryIo, Order, ServerStats, Worker, WorkerStats};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The hash seed of every replay: equal scenarios give equal answers.
 const SEED: u64 = 0x7469_6465_6761_7465;
@@ -160,6 +161,9 @@ impl Replay {
                 .filter(|due| due.since(self.now) > 0 && step.reached(*due));
             let next = due.unwrap_or(step);
             self.now = if target.reached(next) { next } else { target };
+            if self.model.is_rising() {
+                self.publish();
+            }
             // A turn handles so many timers: turn until none is left.
             loop {
                 self.turn(&mut came);
@@ -229,6 +233,8 @@ impl Replay {
     }
 
     fn publish(&mut self) {
+        let passed = u64::from(self.now.0) * 1000 / u64::from(TICKS_PER_SECOND);
+        self.model.set_time(Duration::from_millis(passed));
         let _ = self
             .mailbox
             .orders

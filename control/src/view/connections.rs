@@ -15,18 +15,18 @@ use std::sync::Arc;
 pub struct Connection {
     /// The version of this description.
     pub version: u32,
-    /// `tcp`, `udp` or `sctp`; `ip` for the template of a firewall mark.
+    /// `tcp`, `udp` or `sctp`; with SNAT also `icmp` or `icmpv6`, which is echo; `ip` for the template of a firewall mark.
     pub protocol: String,
     /// The client's address and port.
     pub client: SocketAddr,
-    /// The virtual address and port that it asked for.
+    /// The virtual address and port that it asked for; with SNAT the server itself.
     #[serde(rename = "virtual")]
     pub virtual_address: SocketAddr,
     /// The server's address and port.
     pub server: SocketAddr,
-    /// FULLNAT: the local address and port that the server sees.
+    /// FULLNAT and SNAT: the local address and port that the server sees.
     pub local: Option<SocketAddr>,
-    /// The forwarding mode.
+    /// The forwarding mode, or `snat`.
     pub mode: String,
     /// The TCP or SCTP state, or the protocol's name; of a template, `NONE` or `ASSURED`.
     pub state: String,
@@ -47,7 +47,7 @@ impl From<&flow::Connection> for Connection {
             virtual_address: connection.virtual_address,
             server: connection.server,
             local: connection.local,
-            mode: connection.mode.name().to_owned(),
+            mode: connection.mode_name().to_owned(),
             state: connection.state.to_owned(),
             expires: connection.remaining,
             inactive: connection.inactive,

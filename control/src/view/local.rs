@@ -5,12 +5,13 @@ use crate::gateway::{Gateway, State};
 use crate::model::LocalGroup;
 use dataplane::flow::Mode;
 use dataplane::local::{AddressUse, PairReport, PortRange};
-use dataplane::packet::PortId;
-use dataplane::service::{Protocol, Server, Service};
+use dataplane::packet::{PortId, ipv4, ipv6};
+use dataplane::service::{Protocol, Server, Service, SnatRule};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::ops::AddAssign;
+use std::sync::Arc;
 
 /// A group of local addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -21,16 +22,19 @@ pub struct LocalPool {
     pub port: String,
     /// The local ports of each address: first and last.
     pub ports: (u16, u16),
-    /// Servers that are reached from it; a server of two services with the same address, port and protocol
+    /// Servers of services that are reached from it; a server of two services with the same address, port and protocol
     /// counts once.
     pub servers: usize,
+    /// Rules of SNAT that take from it, by name.
+    #[serde(default)]
+    pub snat: Vec<String>,
     /// Local ports of all addresses that do not drain towards all of these servers: each pair of address and server, of
-    /// one family, has its own.
-    pub capacity: u64,
+    /// one family, has its own. None with SNAT: hosts outside are not to be counted.
+    pub capacity: Option<u64>,
     /// Local ports in use.
     pub used: u64,
     /// `capacity` less those in use of addresses that do not drain.
-    pub free: u64,
+    pub free: Option<u64>,
     /// Its addresses, and those that it had and that drain.
     pub addresses: Vec<LocalAddress>,
 }
@@ -44,8 +48,8 @@ pub struct LocalAddress {
     pub draining: bool,
     /// Ports in use now, towards all servers.
     pub used: u64,
-    /// Ports left, towards all servers; 0 while it drains.
-    pub free: u64,
+    /// Ports left, towards all servers; 0 while it drains, none with SNAT.
+    pub free: Option<u64>,
     /// The most ports that one worker has had in use towards one server.
     pub peak: u16,
     /// Ports handed out.
@@ -58,7 +62,7 @@ pub struct LocalAddress {
     pub exhausted: u64,
     /// How often memory was missing.
     pub out_of_memory: u64,
-    /// Servers towards which ports are in use, or were borrowed, recycled or missing; only where that is asked for.
+    /// Servers, and with SNAT hosts outside, towards which ports are in use, or were borrowed, recycled or missing; only where that is asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<LocalServer>,
 }
@@ -68,9 +72,9 @@ pub struct LocalAddress {
 pub struct LocalServer {
     /// The server's address.
     pub address: IpAddr,
-    /// The server's port, host order.
+    /// The server's port, host order; 0 for echo.
     pub port: u16,
-    /// `tcp`, `udp` or `sctp`.
+    /// `tcp`, `udp` or `sctp`; with SNAT also `icmp` or `icmpv6`, which is echo.
     pub protocol: String,
     /// Ports in use now.
     pub used: u64,
@@ -90,7 +94,7 @@ impl LocalAddress {
             address,
             draining: false,
             servers: Vec::new(),
-            free: 0,
+            free: Some(0),
             used: 0,
             peak: 0,
             taken: 0,
@@ -167,7 +171,7 @@ fn take(used: &mut Used, address: IpAddr) -> LocalAddress {
 /// Adds what one worker tells of an address and a server.
 fn add(servers: &mut Vec<LocalServer>, report: &PairReport) {
     let (pair, usage) = (&report.pair, &report.usage);
-    let protocol = Protocol::from_number(pair.protocol).map_or("", Protocol::name);
+    let protocol = protocol_name(pair.protocol);
     let is = |server: &LocalServer| {
         (server.address, server.port, &*server.protocol) == (pair.server, pair.server_port, protocol)
     };
@@ -192,8 +196,19 @@ fn add(servers: &mut Vec<LocalServer>, report: &PairReport) {
     server.exhausted += usage.exhausted;
 }
 
+/// A protocol that has local ports.
+fn protocol_name(number: u8) -> &'static str {
+    match number {
+        ipv4::ICMP => "icmp",
+        ipv6::ICMP => "icmpv6",
+        _ => Protocol::from_number(number).map_or("", Protocol::name),
+    }
+}
+
 fn view(state: &State, group: &LocalGroup, used: &mut Used) -> LocalPool {
     let servers = servers_of(state, group);
+    let snat: Vec<String> = rules_of(state, group);
+    let countable = |count: u64| Some(count).filter(|_| snat.is_empty());
     let ports = group.pool.ports();
     // What each address has towards all servers of its family.
     let each = |address: &IpAddr| u64::from(ports.count()) * servers[usize::from(address.is_ipv6())] as u64;
@@ -201,7 +216,7 @@ fn view(state: &State, group: &LocalGroup, used: &mut Used) -> LocalPool {
         let known = take(used, *address);
         LocalAddress {
             // Connections to servers that are gone may still use some.
-            free: each(address).saturating_sub(known.used),
+            free: countable(each(address).saturating_sub(known.used)),
             ..known
         }
     };
@@ -210,10 +225,11 @@ fn view(state: &State, group: &LocalGroup, used: &mut Used) -> LocalPool {
     let capacity = group.pool.addresses().iter().map(each).sum::<u64>();
     LocalPool {
         servers: servers.iter().sum(),
-        capacity,
+        capacity: countable(capacity),
         used,
-        free: capacity.saturating_sub(used),
+        free: countable(capacity.saturating_sub(used)),
         addresses,
+        snat,
         ..empty(state, &group.name, group.port, ports)
     }
 }
@@ -226,11 +242,19 @@ fn empty(state: &State, name: &str, port: PortId, ports: PortRange) -> LocalPool
         port: port.map_or_else(String::new, |port| port.name.clone()),
         ports: (ports.first(), ports.last()),
         servers: 0,
-        capacity: 0,
+        snat: Vec::new(),
+        capacity: Some(0),
         used: 0,
-        free: 0,
+        free: Some(0),
         addresses: Vec::new(),
     }
+}
+
+/// The rules of SNAT that take from the group, by name.
+fn rules_of(state: &State, group: &LocalGroup) -> Vec<String> {
+    let takes = |rule: &SnatRule| rule.local_pools.iter().any(|pool| Arc::ptr_eq(pool, &group.pool));
+    let rules = state.model.snat().filter(|(_, rule)| takes(rule));
+    rules.map(|(name, _)| (**name).to_owned()).collect()
 }
 
 /// How many servers of IPv4 and of IPv6 are reached from the group: by FULLNAT, or by NAT that hides clients on the

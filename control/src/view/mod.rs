@@ -8,6 +8,7 @@ mod local;
 mod neighbours;
 mod ports;
 mod services;
+mod snat;
 mod status;
 mod workers;
 
@@ -17,6 +18,7 @@ pub use local::{LocalAddress, LocalPool, LocalServer, local_pools};
 pub use neighbours::{Neighbour, neighbours};
 pub use ports::{Port, ports};
 pub use services::{Persistence, Server, Service, Table, services, table};
+pub use snat::{SnatRule, snat};
 pub use status::{Reload, Status, status};
 pub use workers::{Worker, workers};
 

@@ -40,7 +40,7 @@ pub struct Service {
     pub hairpin_snat: bool,
     /// The largest MSS that SYNs may announce, in bytes, if there is a limit.
     pub mss_clamp: Option<u16>,
-    /// How FULLNAT servers learn who their client is: `none` or `toa`.
+    /// How FULLNAT servers learn who their client is: `none`, `toa` or `proxy_v2`.
     pub client_address: String,
     /// Its groups of local addresses, by name.
     pub local_addresses: Vec<String>,
@@ -48,6 +48,24 @@ pub struct Service {
     pub servers: usize,
     /// How many of them have something to warn of.
     pub servers_with_warnings: usize,
+    /// Connections that removed servers still have: they drain, or wait for their server.
+    #[serde(default)]
+    pub departing: u64,
+    /// What becomes of the connections of a server that is removed: `keep`, `drain`, `reset` or `reschedule`.
+    #[serde(default)]
+    pub on_remove: String,
+    /// Whether both ends of an idle TCP connection are told of its end.
+    #[serde(default)]
+    pub reset_idle: bool,
+    /// Whether UDP connections leave a server of weight 0.
+    #[serde(default)]
+    pub expire_quiescent: bool,
+    /// Whether it has timeouts of its own.
+    #[serde(default)]
+    pub own_timeouts: bool,
+    /// How many connections it takes.
+    #[serde(default)]
+    pub limits: Limits,
     /// Traffic, also that of servers that are gone, and connections of the servers that it has.
     #[serde(flatten)]
     pub totals: ServerTotals,
@@ -83,6 +101,31 @@ impl Persistence {
             },
             engine: service.engine.map(|engine| engine.name().to_owned()),
         })
+    }
+}
+
+/// How many connections a service takes; none = no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: Option<u32>,
+    /// New connections in a second.
+    pub rate: Option<u32>,
+    /// Connections at once of one client address.
+    pub client_connections: Option<u32>,
+    /// New connections in a second of one client address.
+    pub client_rate: Option<u32>,
+}
+
+impl From<service::Limits> for Limits {
+    fn from(limits: service::Limits) -> Limits {
+        let some = |limit: u32| Some(limit).filter(|limit| *limit > 0);
+        Limits {
+            connections: some(limits.connections),
+            rate: some(limits.rate),
+            client_connections: some(limits.client_connections),
+            client_rate: some(limits.client_rate),
+        }
     }
 }
 
@@ -177,6 +220,7 @@ pub fn services(gateway: &Gateway) -> Vec<Service> {
 fn each(gateway: &Gateway, servers: impl Fn(&State, &VirtualService, &str) -> Vec<Server>) -> Vec<Table> {
     let state = gateway.state();
     let departed = gateway.departed_totals(&state);
+    let departing = gateway.departing_connections(&state);
     let tables = state.model.services().map(|entry| {
         let service = &entry.service;
         let listen = service.key.to_string();
@@ -189,7 +233,10 @@ fn each(gateway: &Gateway, servers: impl Fn(&State, &VirtualService, &str) -> Ve
         }
         let servers = servers(&state, entry, &listen);
         Table {
-            service: service_view(&state, entry, listen, totals, warnings),
+            service: Service {
+                departing: departing.get(&service.key).copied().unwrap_or_default(),
+                ..service_view(&state, entry, listen, totals, warnings)
+            },
             servers,
         }
     });
@@ -231,6 +278,12 @@ fn service_view(
         local_addresses: used.collect(),
         servers: service.servers.len(),
         servers_with_warnings,
+        departing: 0,
+        on_remove: service.policy.on_remove.name().to_owned(),
+        reset_idle: service.policy.reset_idle,
+        expire_quiescent: service.policy.expire_quiescent,
+        own_timeouts: service.timeouts.is_some(),
+        limits: service.policy.limits.into(),
         totals,
     }
 }

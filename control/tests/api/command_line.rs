@@ -26,7 +26,7 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Shows something of the gateway; it must succeed in silence.
-fn show(fake: &Fake, arguments: &[&str]) -> String {
+pub(crate) fn show(fake: &Fake, arguments: &[&str]) -> String {
     let socket = fake.socket();
     let output = tidegate(&[&["show", "--socket", socket.to_str().unwrap()], arguments].concat());
     assert_eq!(
@@ -263,4 +263,71 @@ fn modes_tunnels_vlans_and_ipv6_are_shown() {
         assert!(services.contains(text), "{text}: {services}");
     }
     assert!(show(&fake, &["ports"]).contains("VLAN 20 of wan"));
+}
+
+/// Servers of each family for clients of the other.
+const MIXED: &str = r#"
+node: { limits: { connections: 1000, services: 16, servers: 32, neighbours: 64 } }
+ports:
+  - { name: wan, device: net_null0, addresses: [203.0.113.2/24, "2001:db8:1::2/64"] }
+  - { name: lan, device: net_null1, addresses: [10.0.0.1/24, "2001:db8:2::1/64"] }
+local_addresses: [{ name: dip, port: lan, addresses: [10.0.0.200, "2001:db8:2::200"] }]
+pools:
+  - { name: four, servers: [{ address: 10.0.0.11, port: 8080 }] }
+  - { name: six, servers: [{ address: "2001:db8:2::11", port: 8080 }] }
+services:
+  - { name: 6-4, listen: "[2001:db8:1::100]:80/tcp", pool: four, mode: fullnat, local_addresses: dip }
+  - { name: 4-6, listen: "203.0.113.100:80/tcp", pool: six, mode: fullnat, local_addresses: dip }
+"#;
+
+/// A SYN from an IPv6 client, port 7, to port 80 of that service.
+fn syn6() -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0x50, 0x86, 0xdd];
+    frame.extend([0x60, 0, 0, 0, 0, 20, 6, 64]);
+    for address in ["2001:db8:1::50", "2001:db8:1::100"] {
+        frame.extend(address.parse::<std::net::Ipv6Addr>().unwrap().octets());
+    }
+    frame.extend([
+        0, 7, 0, 80, 0, 0, 3, 232, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0,
+    ]);
+    frame
+}
+
+/// NAT64-03: a connection is one line, each end in its own family, IPv6 in brackets.
+#[test]
+fn nat64_03_connections_between_families_are_listed() {
+    let fake = Fake::new(MIXED);
+    fake.open(7);
+    fake.arrive(syn6());
+    let table = show(&fake, &["connections"]);
+    let line = |client: &str| {
+        let line = table.lines().find(|line| line.contains(client));
+        let columns = line.unwrap_or_else(|| panic!("{table}")).split_whitespace();
+        columns.skip(4).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (client, virtual_address, local, server) in [
+        (
+            "203.0.113.50:7",
+            "203.0.113.100:80",
+            "[2001:db8:2::200]:",
+            "[2001:db8:2::11]:8080",
+        ),
+        (
+            "[2001:db8:1::50]:7",
+            "[2001:db8:1::100]:80",
+            "10.0.0.200:",
+            "10.0.0.11:8080",
+        ),
+    ] {
+        let shown = line(client);
+        assert_eq!(
+            (&*shown[0], &*shown[1], &*shown[3]),
+            (client, virtual_address, server)
+        );
+        assert!(shown[2].starts_with(local), "{table}");
+    }
+    for (family, count) in [("[2001:db8:2::11]:8080", 1), ("10.0.0.11", 1)] {
+        let shown = show(&fake, &["connections", "--server", family]);
+        assert_eq!(shown.lines().count(), 1 + count, "{shown}");
+    }
 }

@@ -6,6 +6,7 @@ mod command_line;
 mod documentation;
 mod metrics;
 mod reload;
+mod snat;
 mod socket;
 mod support;
 mod views;

@@ -28,6 +28,8 @@ pub struct Connection {
     pub local: Option<SocketAddr>,
     /// The forwarding mode.
     pub mode: Mode,
+    /// Opened by a rule of SNAT, from inside to the server itself: the virtual address is the server's.
+    pub snat: bool,
     /// The state's name as in the kernel's listing: a TCP or SCTP state, or the protocol's name.
     pub state: &'static str,
     /// Whole seconds until it ends if no more packets come, rounded down.
@@ -44,7 +46,7 @@ impl Connection {
     pub const VERSION: u32 = 1;
 
     /// Describes a record between these ends. `server` is the identity of the server in its slot: only FULLNAT and
-    /// NAT records hold it themselves.
+    /// NAT records hold it themselves. With SNAT the slot is a rule's, and `server` is that of `ends`.
     #[must_use]
     pub fn describe(
         record: &Record,
@@ -66,6 +68,7 @@ impl Connection {
             server,
             local: (record.mode() == Mode::Fullnat).then_some(ends.local),
             mode: record.mode(),
+            snat: record.flags.has(Flags::SNAT),
             state: state_name(record),
             remaining: timeouts.deadline(record).since(now) / TICKS_PER_SECOND,
             inactive: record.flags.has(Flags::INACTIVE),
@@ -90,11 +93,18 @@ impl Connection {
             server,
             local: None,
             mode: record.mode(),
+            snat: false,
             state: record.template_state(),
             remaining: deadline.since(now) / TICKS_PER_SECOND,
             inactive: false,
             template: true,
         }
+    }
+
+    /// The mode's name in listings: that of the forwarding mode, or `snat`.
+    #[must_use]
+    pub const fn mode_name(&self) -> &'static str {
+        if self.snat { "snat" } else { self.mode.name() }
     }
 
     /// The protocol's name in listings.
@@ -114,8 +124,10 @@ fn state_name(record: &Record) -> &'static str {
 
 const fn protocol_name(protocol: u8) -> &'static str {
     match protocol {
+        1 => "ICMP",
         6 => "TCP",
         17 => "UDP",
+        58 => "ICMPv6",
         132 => "SCTP",
         _ => "IP",
     }

@@ -7,6 +7,7 @@ use super::sctp::SctpState;
 use super::state::TcpState;
 use super::table::Query;
 use crate::packet::FlowKey;
+use crate::packet::ipv4::TCP;
 use crate::time::Tick;
 
 /// The place of a record in the table's arena. 0 is no record: a zeroed field names none.
@@ -43,8 +44,9 @@ pub enum Mode {
     Nat = 0,
     /// The frame goes to the server's MAC as it is; replies do not pass the gateway.
     Dr = 1,
-    /// The packet goes to the server in a tunnel; replies do not pass the gateway.
-    Tun = 2,
+    /// The packet goes to the server in a tunnel; replies do not pass the gateway. The only one with this bit: see
+    /// [`Flags::changes_length`].
+    Tun = 4,
     /// Source and destination are rewritten; replies pass the gateway because they go to its local address.
     Fullnat = 3,
 }
@@ -87,15 +89,19 @@ impl Flags {
     pub const CLOSING_LISTED: Flags = Flags(1 << 6);
     /// Ends with its first packet.
     pub const ONE_PACKET: Flags = Flags(1 << 7);
-    /// A packet of the server has been seen.
+    /// A packet of the server has been seen. In FULLNAT also one of the connection that had the local port before.
     pub const SEEN_OUTPUT: Flags = Flags(1 << 8);
     /// Not a connection: it remembers the server of a persistent client.
     pub const TEMPLATE: Flags = Flags(1 << 9);
     /// FULLNAT: the server is told the client's address by a TCP option, see [`crate::forward::toa`].
     pub const TOA: Flags = Flags(1 << 10);
     /// With [`Flags::TOA`]: the server has answered the SYN, the client has not yet acknowledged more than that, and
-    /// [`Record::sequence`] is the server's initial sequence number meanwhile.
+    /// [`Record::sequence`] is the server's initial sequence number meanwhile. Without, it is [`Flags::PROXY`].
     pub const SERVER_ISN: Flags = Flags(1 << 11);
+    /// Without [`Flags::TOA`], the bit of [`Flags::SERVER_ISN`], so that one test finds both. TCP: the server has answered
+    /// the SYN, and has not yet acknowledged the whole header of [`crate::forward::proxy`]. UDP: each datagram of the
+    /// client gets one.
+    pub const PROXY: Flags = Flags::SERVER_ISN;
     /// With [`Flags::SERVER_ISN`]: the server has sent data or a FIN, so the handshake is over on its side.
     pub const SERVER_SPOKE: Flags = Flags(1 << 12);
     /// [`Record::extension`] is that of an [`super::Extension`], which then has the index of the addresses, if any.
@@ -104,6 +110,8 @@ impl Flags {
     /// With mode FULLNAT: not a connection of a service, but one from inside to a server outside that got its local port
     /// by a rule of SNAT. Its virtual address is the server itself, and [`Record::server`] is the slot of the rule.
     pub const SNAT: Flags = Flags(1 << 14);
+    /// With mode FULLNAT: the client is of one family and the server of the other. The table sets it.
+    pub const MIXED: Flags = Flags(1 << 15);
     const MODE: u16 = 0b111;
 
     /// The flags of a new connection of this mode.
@@ -119,7 +127,7 @@ impl Flags {
     pub const fn mode(self) -> Mode {
         match self.0 & Self::MODE {
             1 => Mode::Dr,
-            2 => Mode::Tun,
+            4 => Mode::Tun,
             3 => Mode::Fullnat,
             _ => Mode::Nat,
         }
@@ -130,6 +138,21 @@ impl Flags {
     #[must_use]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 & !Self::MODE == other.0 & !Self::MODE
+    }
+
+    /// Whether any flag of `other` is set. The mode is no flag.
+    #[inline]
+    #[must_use]
+    pub const fn has_any(self, other: Flags) -> bool {
+        self.0 & other.0 & !Self::MODE != 0
+    }
+
+    /// Whether packets of the connection may get another length on their way: in a tunnel, in the other family, or with
+    /// a header of the PROXY protocol. One test of all, since every packet is asked.
+    #[inline]
+    #[must_use]
+    pub const fn changes_length(self) -> bool {
+        self.0 & (Mode::Tun as u16 | Self::MIXED.0 | Self::PROXY.0) != 0
     }
 
     /// These flags and those of `other`; the mode stays.
@@ -183,9 +206,11 @@ pub struct Record {
     /// FULLNAT: what is added to the client's sequence numbers on their way to the server, modulo 2^32.
     pub sequence_shift: u32,
     /// FULLNAT: the end of what the server was shown of the client's sequence numbers, in host order; with
-    /// [`Flags::SERVER_ISN`], the server's initial sequence number instead. See [`Record::last_shown`].
+    /// [`Flags::TOA`] and [`Flags::SERVER_ISN`], the server's initial sequence number instead. See
+    /// [`Record::last_shown`].
     pub sequence: u32,
-    /// With [`Flags::EXTENDED`], the index of the extension; else that of the addresses of an IPv6 connection. 0 = none.
+    /// With [`Flags::EXTENDED`], the index of the extension; else that of the addresses of a connection with an IPv6
+    /// key. 0 = none.
     pub(super) extension: u32,
 }
 
@@ -245,7 +270,36 @@ impl Record {
     #[inline]
     #[must_use]
     pub fn last_shown(&self) -> Option<u32> {
-        (!self.flags.has(Flags::SERVER_ISN)).then_some(self.sequence)
+        (!self.holds_server_isn()).then_some(self.sequence)
+    }
+
+    /// Whether [`Record::sequence`] is the server's, which [`Flags::TOA`] alone needs.
+    #[inline]
+    #[must_use]
+    pub fn holds_server_isn(&self) -> bool {
+        self.flags.has(Flags::SERVER_ISN.with(Flags::TOA))
+    }
+
+    /// Whether the server is being sent the header of the PROXY protocol: see [`Flags::PROXY`].
+    #[inline]
+    #[must_use]
+    pub fn is_proxying(&self) -> bool {
+        self.flags.has(Flags::PROXY) && !self.flags.has(Flags::TOA)
+    }
+
+    /// FULLNAT: a TCP connection that both sides have closed. When the server was the second one, it still waits for the
+    /// client's acknowledgement, with which the client has got everything; nobody else may have the local port before.
+    #[inline]
+    #[must_use]
+    pub fn awaits_client(&self) -> bool {
+        self.protocol == TCP && self.state == TcpState::TimeWait as u8
+    }
+
+    /// Whether [`Record::awaits_client`] has been so until this packet of the client's.
+    #[inline]
+    #[must_use]
+    pub fn is_left_by_both(&self) -> bool {
+        self.awaits_client() && self.mode() == Mode::Fullnat && !self.flags.has(Flags::CLOSING_LISTED)
     }
 
     /// Whether the record is a connection or template in the table, and not a free place.
@@ -322,6 +376,16 @@ mod tests {
 
         let one_way = Record::new(6, Mode::Dr, inbound, FlowKey::default());
         assert_eq!(one_way.direction_of(&query(FlowKey::default(), 6)), None);
+    }
+
+    #[test]
+    fn tunnels_and_the_other_family_change_the_length_of_packets() {
+        for mode in [Mode::Nat, Mode::Dr, Mode::Tun, Mode::Fullnat] {
+            let flags = Flags::of_mode(mode).with(Flags::LIVE.with(Flags::SNAT));
+            assert_eq!(flags.changes_length(), mode == Mode::Tun);
+            assert!(flags.with(Flags::MIXED).changes_length());
+            assert!(flags.has_any(Flags::LIVE.with(Flags::TOA)) && !flags.has_any(Flags::TOA));
+        }
     }
 
     #[test]

@@ -208,6 +208,13 @@ impl TcpState {
         }
     }
 
+    /// Whether the handshake is not over: what a flood of SYNs leaves behind.
+    #[inline]
+    #[must_use]
+    pub const fn is_embryonic(self) -> bool {
+        matches!(self, SynRecv | SynAck)
+    }
+
     /// Whether the connection is over as far as both ends are concerned, so that its local port may be given
     /// to another when none else is free.
     #[inline]

@@ -337,11 +337,13 @@ impl<X: FlowIndex> ConnectionTable<X> {
         Ok(RecordId(id))
     }
 
-    /// As [`ConnectionTable::insert`], for a connection whose keys are IPv6's: its addresses are kept beside it.
+    /// As [`ConnectionTable::insert`], for a connection with an IPv6 key, or two: its addresses are kept beside it.
     ///
     /// # Errors
     /// [`InsertError::TableFull`], and nothing has changed.
-    pub fn insert_v6(&mut self, record: Record, addresses: Addresses6) -> Result<RecordId, InsertError> {
+    pub fn insert_v6(&mut self, mut record: Record, addresses: Addresses6) -> Result<RecordId, InsertError> {
+        let mixed = record.has_outbound() && record.inbound.is_v6() != record.outbound.is_v6();
+        record.flags.set(Flags::MIXED, mixed);
         let extension = self.addresses.put(addresses).ok_or(InsertError::TableFull)?;
         let inserted = self.insert(Record { extension, ..record });
         if inserted.is_err() {
@@ -381,7 +383,7 @@ impl<X: FlowIndex> ConnectionTable<X> {
             .then(|| Template::of(record, self.addresses(record)))
     }
 
-    /// The addresses of a connection whose inbound key is IPv6's.
+    /// The addresses of a connection with an IPv6 key.
     #[inline]
     #[must_use]
     pub fn addresses(&self, record: &Record) -> &Addresses6 {
@@ -417,11 +419,20 @@ impl<X: FlowIndex> ConnectionTable<X> {
         Some(self.extensions.get_mut(record.extension))
     }
 
+    /// A connection and its extension, both to be changed. None when it has none.
+    #[inline]
+    pub fn extended_mut(&mut self, id: RecordId) -> Option<(&mut Record, &mut Extension)> {
+        let record = &mut self.records[id.index()];
+        let index = record.extension;
+        let extended = record.flags.has(Flags::EXTENDED);
+        extended.then(|| (record, self.extensions.get_mut(index)))
+    }
+
     /// The ends of a connection.
     #[must_use]
     pub fn ends(&self, record: &Record) -> Ends {
-        let addresses = record.inbound.is_v6().then(|| self.addresses(record));
-        Ends::new(record, addresses)
+        let index = self.addresses_index(record);
+        Ends::new(record, (index != 0).then(|| self.addresses.get(index)))
     }
 
     /// Removes a connection, which has to be off the wheel; returns it as it was. None when it is not live.

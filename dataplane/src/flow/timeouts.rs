@@ -4,7 +4,8 @@
 use super::record::Record;
 use super::sctp::SctpState;
 use super::state::TcpState;
-use crate::packet::ipv4::{SCTP, TCP};
+use crate::packet::ipv4::{self, SCTP, TCP};
+use crate::packet::ipv6;
 use crate::time::{TICKS_PER_SECOND, Tick, seconds};
 
 /// Timeouts in ticks.
@@ -14,13 +15,16 @@ pub struct Timeouts {
     pub tcp: [u32; TcpState::ALL.len()],
     /// By [`SctpState`] number.
     pub sctp: [u32; SctpState::ALL.len()],
-    /// Of UDP, and of every protocol that has no states.
+    /// Of UDP.
     pub udp: u32,
+    /// Of ICMP and ICMPv6 echo.
+    pub icmp: u32,
 }
 
 impl Default for Timeouts {
     /// The kernel's: 15 minutes for an established connection, 5 minutes for UDP. Those of SCTP follow from its
-    /// retransmission: a little more than the first timeout, 3 seconds, and than the longest, a minute.
+    /// retransmission: a little more than the first timeout, 3 seconds, and than the longest, a minute. A minute for
+    /// echo, which is the least there may be (RFC 5508 REQ-2).
     fn default() -> Self {
         let of = |state| match state {
             TcpState::None => 2,
@@ -44,6 +48,7 @@ impl Default for Timeouts {
             tcp: TcpState::ALL.map(|state| seconds(of(state))),
             sctp: SctpState::ALL.map(|state| seconds(of_sctp(state))),
             udp: seconds(300),
+            icmp: seconds(60),
         }
     }
 }
@@ -76,6 +81,7 @@ impl Timeouts {
         match protocol {
             TCP => self.tcp[TcpState::from_number(state) as usize],
             SCTP => self.sctp[SctpState::from_number(state) as usize],
+            ipv4::ICMP | ipv6::ICMP => self.icmp,
             _ => self.udp,
         }
     }
@@ -132,5 +138,9 @@ mod tests {
         assert_eq!(timeouts.deadline(&record), Tick(5_999));
         record.protocol = 17;
         assert_eq!(timeouts.deadline(&record), Tick(29_999));
+        for echo in [1, 58] {
+            record.protocol = echo;
+            assert_eq!(timeouts.deadline(&record), Tick(5_999));
+        }
     }
 }

@@ -45,13 +45,14 @@ pub fn rewrite_any(
 }
 
 /// Shifts sequence numbers where the connection has a shift, and notes what the server is shown.
+/// The change of its words, in host order, is for the checksum.
 #[inline]
-fn adjust_sequence(segment: &mut [u8], record: &mut Record, direction: Direction) -> Delta {
+pub fn adjust_sequence(segment: &mut [u8], record: &mut Record, direction: Direction) -> Delta {
     let mut delta = Delta::NONE;
     if record.sequence_shift != 0 || record.flags.has(Flags::STRIP_TIMESTAMPS) {
         delta = shift(segment, record, direction);
     }
-    if direction == Direction::Inbound && !record.flags.has(Flags::SERVER_ISN) {
+    if direction == Direction::Inbound && !record.holds_server_isn() {
         let end = tcp::sequence(segment).wrapping_add(tcp::sequence_len(segment));
         let opening = tcp::flags(segment) & tcp::SYN != 0;
         if opening || end.wrapping_sub(record.sequence) <= u32::MAX / 2 {

@@ -20,6 +20,7 @@ use std::ops::Range;
 
 pub use quote::{Quote, read};
 
+use super::echo::{self, Echo};
 use crate::packet::checksum::{self, Delta};
 use crate::packet::{FlowKey, Headers, Kind, icmp, ipv4, ipv6};
 
@@ -226,9 +227,12 @@ fn rewrite_quoted(packet: &mut [u8], quote: &Quote, inner: &Inner) {
     rewrite_l4(l4, quote.protocol, inner, delta);
 }
 
-/// Ports and sequence number of a quoted L4 header, of which at least 8 bytes are there, and, if wanted, its checksum.
+/// Ports and sequence number of a quoted L4 header, or the identifier of echo, of which at least 8 bytes are there, and, if wanted, its checksum.
 /// `delta` is the change of its pseudo header.
 pub(super) fn rewrite_l4(l4: &mut [u8], protocol: u8, inner: &Inner, mut delta: Delta) {
+    if let Some(echo) = Echo::read(protocol, l4) {
+        return rewrite_echo(l4, protocol, echo, inner, delta);
+    }
     if !quote::has_ports(protocol) {
         return;
     }
@@ -242,6 +246,25 @@ pub(super) fn rewrite_l4(l4: &mut [u8], protocol: u8, inner: &Inner, mut delta: 
     }
     if inner.checksum == QuotedChecksum::Mended {
         mend(l4, protocol, delta);
+    }
+}
+
+/// The identifier of quoted echo, which is the port of the end that asks. `pseudo` is the change of the pseudo header
+/// that ICMPv6 has, and ICMPv4 has not.
+fn rewrite_echo(message: &mut [u8], protocol: u8, echo: Echo, inner: &Inner, pseudo: Delta) {
+    let asking = if echo.reply {
+        inner.destination
+    } else {
+        inner.source
+    };
+    let delta = echo::set_identifier(message, asking.port());
+    if inner.checksum == QuotedChecksum::Mended {
+        let delta = if protocol == ipv6::ICMP {
+            delta.and(pseudo)
+        } else {
+            delta
+        };
+        echo::mend(message, delta);
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) fn rewrite_segment(segment: &mut [u8], protocol: u8, ports: [u8; 4], 
 }
 
 /// Addresses and hop limit of an IPv6 header; the change of the pseudo header.
-fn translate_v6(ip: &mut [u8], addresses: &[u8; 32]) -> Delta {
+pub(super) fn translate_v6(ip: &mut [u8], addresses: &[u8; 32]) -> Delta {
     let Some(header) = ip.first_chunk_mut::<{ ipv6::HEADER_LEN }>() else {
         return Delta::NONE;
     };

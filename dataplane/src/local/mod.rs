@@ -8,7 +8,8 @@
 //!
 //! Within a pair the ports of each shard go round on their own, the least recently used first: the port is chosen
 //! so that its shard is the client's, and the server's answers arrive at the worker that has the connection. A
-//! port that comes back early would meet the server's TIME_WAIT.
+//! port that comes back early would meet the server's TIME_WAIT: what the server was shown there last is remembered
+//! beyond the connection ([`LocalPorts::note_shown`]), so that a new one can be shown above it.
 //!
 //! Nothing here allocates after construction, ends a connection, or reads a clock. A pair that was never used
 //! costs nothing: all memory is zeroed pages that the system hands out when they are first written.
@@ -23,6 +24,8 @@ mod pool;
 mod ports;
 mod pressure;
 mod sets;
+mod shown;
+mod sticky;
 mod usage;
 
 #[cfg(test)]

@@ -196,6 +196,12 @@ impl PairHasher {
         fold(pair ^ (shard.index() as u64 + 1), self.keys[1])
     }
 
+    /// The hash of one port of a pair.
+    #[inline]
+    pub(super) fn port(&self, pair: &Pair, port: u16) -> u64 {
+        fold(self.pair(pair) ^ (u64::from(port) + 1), self.keys[1])
+    }
+
     pub(super) fn address(&self, address: IpAddr) -> u64 {
         match address {
             IpAddr::V4(address) => fold(u64::from(address.to_bits()) ^ self.keys[0], self.keys[1]),

@@ -76,9 +76,9 @@ impl Server {
     }
 }
 
-/// Where a rotation over local addresses stands, for each family. It begins as zero.
+/// Where a server's rotation over the local addresses of its family stands. It begins as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rotation([u32; 2]);
+pub struct Rotation(u32);
 
 impl LocalPorts {
     /// Takes a port towards `server` from the next address of the pool, of the server's family, that has one: in the
@@ -95,8 +95,7 @@ impl LocalPorts {
         wanted: Shard,
         mine: ShardSet,
     ) -> Result<Taken, TakeError> {
-        let ipv6 = server.address.is_ipv6();
-        let (addresses, cursor) = (pool.towards(ipv6), &mut rotation.0[usize::from(ipv6)]);
+        let (addresses, cursor) = (pool.towards(server.address.is_ipv6()), &mut rotation.0);
         let count = addresses.len();
         let start = (*cursor as usize).min(count);
         let (behind, ahead) = addresses.split_at(start);

@@ -10,6 +10,7 @@ use super::counts::Counts;
 use super::pairs::{FarPairs, PairHasher, PairSlot};
 use super::pressure::is_high;
 use super::sets::{Blocks, Growth, PortSet};
+use super::shown::Shown;
 use super::{Pair, PortRange, TakeError, Taken};
 use crate::flow::{RecordId, TagIndex};
 use crate::worker::shard::{Shard, ShardKey, ShardSet};
@@ -70,6 +71,7 @@ pub struct LocalPorts {
     pub(super) idle_sets: Queue,
     pub(super) blocks: Blocks,
     pub(super) closing: Closing,
+    pub(super) shown: Shown,
     /// The pair that a take is about; it is in no list, and stays whatever has to be forgotten.
     pub(super) held: u32,
     /// What pairs count beyond their ports in use.
@@ -116,6 +118,7 @@ impl LocalPorts {
             idle_sets: Queue::default(),
             blocks: Blocks::new(config.port_memory, hugepages)?,
             closing: Closing::new(config.connections, hugepages)?,
+            shown: Shown::new(config.connections, hugepages)?,
             counts: Counts::new(config.pairs, hugepages)?,
             mine: ShardSet::ALL,
             may_run_low: false,

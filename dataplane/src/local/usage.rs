@@ -91,6 +91,7 @@ impl LocalPorts {
                 + self.far.reserved_bytes()
                 + self.blocks.reserved_bytes()
                 + self.closing.reserved_bytes()
+                + self.shown.reserved_bytes()
                 + self.counts.reserved_bytes(),
             touched: self.pairs.touched_bytes()
                 + self.far.touched_bytes()

@@ -7,10 +7,14 @@
 mod icmp4;
 mod icmp6;
 mod refuse;
+mod reset;
+mod segment;
 
 pub use icmp4::{echo_reply_in_place, icmp_error};
 pub use icmp6::{echo6_reply_in_place, icmp6_error};
 pub use refuse::{sctp_abort, tcp_reset};
+pub use reset::tcp_reset_between;
+pub use segment::{Segment, tcp_segment};
 
 use super::buffer::Packet;
 use super::mac::MacAddr;

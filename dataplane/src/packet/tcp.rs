@@ -5,9 +5,13 @@
 use super::checksum::{self, Delta};
 use super::wire;
 
+mod cut;
 mod insert;
+mod options;
 
+pub use cut::cut_data;
 pub use insert::insert_option;
+pub use options::{drop_sack, has_sack, strip_fast_open, timestamps};
 
 /// The length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
@@ -26,8 +30,9 @@ pub const URG: u8 = 0x20;
 
 const SEQUENCE: usize = 4;
 const ACKNOWLEDGEMENT: usize = 8;
-const DATA_OFFSET: usize = 12;
+pub(super) const DATA_OFFSET: usize = 12;
 const FLAGS: usize = 13;
+pub(super) const WINDOW: usize = 14;
 pub(super) const CHECKSUM: usize = 16;
 
 const END: u8 = 0;
@@ -73,6 +78,13 @@ pub fn set_acknowledgement(segment: &mut [u8], value: u32) -> Delta {
 #[must_use]
 pub fn flags(segment: &[u8]) -> u8 {
     segment[FLAGS]
+}
+
+/// The window, as on the wire: unscaled.
+#[inline]
+#[must_use]
+pub fn window(segment: &[u8]) -> u16 {
+    wire::get_u16(segment, WINDOW)
 }
 
 /// The header's length in bytes as it says itself, options included: the offset of the data.

@@ -17,6 +17,15 @@ pub fn length(datagram: &[u8]) -> usize {
     usize::from(wire::get_u16(datagram, LENGTH))
 }
 
+/// Sets the datagram's length in bytes, header included. The change of its checksum: the pseudo header has it once more.
+#[inline]
+#[must_use]
+pub fn set_length(datagram: &mut [u8], len: u16) -> Delta {
+    let old = wire::get_u16(datagram, LENGTH);
+    wire::put_u16(datagram, LENGTH, len);
+    Delta::NONE.word(old, len).word(old, len)
+}
+
 /// The checksum, in host order; 0 = the sender computed none.
 #[inline]
 #[must_use]

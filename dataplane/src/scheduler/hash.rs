@@ -21,13 +21,15 @@ pub(super) fn byte(value: u32) -> u8 {
     (value.wrapping_mul(0x61c8_8647) >> 24) as u8
 }
 
-/// The table of an algorithm over these servers: positions in the list, or nothing when there is no server to fill
+/// The table of an algorithm over a service's servers: positions in the list, or nothing when there is no server to fill
 /// it with.
-pub(super) fn table(kind: SchedulerKind, servers: &[Server]) -> Box<[u32]> {
+pub(super) fn table(kind: SchedulerKind, service: &Service) -> Box<[u32]> {
+    let servers = &service.servers;
     match kind {
+        SchedulerKind::Mh if service.policy.bound != 0 => mh::table(servers, mh::Order::ByAddress),
         SchedulerKind::Sh => sh::table(servers),
         SchedulerKind::Dh => dh::table(servers),
-        SchedulerKind::Mh => mh::table(servers),
+        SchedulerKind::Mh => mh::table(servers, mh::Order::OfList),
         _ => Box::default(),
     }
 }
@@ -59,16 +61,18 @@ impl Scheduler for Hashed {
         } else {
             0
         };
+        let bound = Bound::of(self.0, service, loads);
         let usable = |place: usize| {
             let position = *table.get(place)? as usize;
             let server = service.servers.get(position)?;
-            loads.usable(server).then_some(position)
+            (loads.usable(server) && bound.is_none_or(|bound| bound.has_room(server, loads)))
+                .then_some(position)
         };
         let first = self.place(arrival, port, 0, table.len());
         if let Some(position) = usable(first) {
             return Some(position);
         }
-        if self.0 == SchedulerKind::Dh || !flags.has(SchedulerFlags::FALLBACK) {
+        if self.0 == SchedulerKind::Dh || !(flags.has(SchedulerFlags::FALLBACK) || bound.is_some()) {
             return None;
         }
         // Each offset hashes to a place of its own, so that the clients of a lost server spread over all others.
@@ -78,6 +82,45 @@ impl Scheduler for Hashed {
             usable(self.place(arrival, port, offset as u32, slots))
         })
     }
+}
+
+/// How much each server may have (Mirrokni, Thorup and Zadimoghaddam, "Consistent Hashing with Bounded Loads", 2018).
+#[derive(Clone, Copy)]
+struct Bound {
+    /// Connections of all usable servers, the new one counted in, times the bound in percent.
+    connections: u128,
+    /// The weights of all of these, times 100.
+    weights: u128,
+}
+
+impl Bound {
+    /// That of a service, if it has one. It looks at every server: only services that ask for it pay for that.
+    fn of(kind: SchedulerKind, service: &Service, loads: &impl Loads) -> Option<Bound> {
+        let percent = service.policy.bound;
+        if kind != SchedulerKind::Mh || percent == 0 {
+            return None;
+        }
+        let (mut connections, mut weights) = (1, 0);
+        for server in service.servers.iter().filter(|server| loads.usable(server)) {
+            connections += connections_of(server, loads);
+            weights += u64::from(server.weight);
+        }
+        Some(Bound {
+            connections: u128::from(connections) * u128::from(percent),
+            weights: u128::from(weights) * 100,
+        })
+    }
+
+    /// Whether the server has room for one more: with it, no more than its share of all times the bound, rounded up.
+    fn has_room(self, server: &Server, loads: &impl Loads) -> bool {
+        let share = (self.connections * u128::from(server.weight)).div_ceil(self.weights.max(1));
+        u128::from(connections_of(server, loads)) < share
+    }
+}
+
+fn connections_of(server: &Server, loads: &impl Loads) -> u64 {
+    let load = loads.load(server);
+    u64::from(load.active) + u64::from(load.inactive)
 }
 
 #[cfg(test)]

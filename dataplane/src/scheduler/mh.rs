@@ -20,8 +20,17 @@ const TURN_BITS: u32 = 6;
 const FIRST_KEY: u64 = 2_654_435_761;
 const SECOND_KEY: u64 = 2_654_446_892;
 
+/// In which order servers take their turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// In that of the list, as in LVS: it depends on which server was added when.
+    OfList,
+    /// In that of their addresses and ports: the same in every gateway that has the same servers.
+    ByAddress,
+}
+
 /// The position of a server for each place; nothing when no server has ever had weight.
-pub(super) fn table(servers: &[Server]) -> Box<[u32]> {
+pub(super) fn table(servers: &[Server], order: Order) -> Box<[u32]> {
     let step = servers
         .iter()
         .fold(0, |step, server| gcd(server.table_weight, step));
@@ -39,6 +48,13 @@ pub(super) fn table(servers: &[Server]) -> Box<[u32]> {
             Preference::new(server, position, (server.table_weight / step) >> shift, size)
         })
         .collect();
+    if order == Order::ByAddress {
+        let end = |preference: &Preference| {
+            let server = &servers[preference.position as usize];
+            (server.address, server.port)
+        };
+        preferences.sort_unstable_by_key(end);
+    }
     const FREE: u32 = u32::MAX;
     let mut table = vec![FREE; size as usize].into_boxed_slice();
     let mut left = size;

@@ -55,7 +55,7 @@ impl SchedulerTables {
                 queue
             };
             Made {
-                lookup: hash::table(kind, &service.servers),
+                lookup: hash::table(kind, service),
                 sums: twos::sums(kind, &service.servers),
                 workers: (0..workers).map(memory).collect(),
             }

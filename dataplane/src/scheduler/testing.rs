@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::flow::Mode;
-use crate::service::{Protocol, ServiceKey, Tunnel};
+use crate::service::{Policy, Protocol, ServiceKey, Tunnel};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
@@ -50,6 +50,7 @@ pub(crate) fn service(kind: SchedulerKind, servers: Vec<Server>) -> Service {
         mss_clamp: 0,
         client_address: crate::service::ClientAddress::None,
         timeouts: None,
+        policy: Policy::default(),
         local_pools: Vec::new(),
         servers,
         revision: 0,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 mod key;
 mod marks;
 mod persistence;
+mod policy;
 mod port;
 mod snapshot;
 mod snat;
@@ -22,8 +23,9 @@ mod tests;
 pub use key::ServiceKey;
 pub use marks::{MarkQuery, MarkRule, MarkRules};
 pub use persistence::{Persistence, PersistenceEngine};
+pub use policy::{Limits, OnRemove, Policy};
 pub use port::{PortSettings, StaticNeighbour, Vlan};
-pub use snapshot::{Network, Snapshot};
+pub use snapshot::{Network, Presence, Snapshot};
 pub use snat::{SnatQuery, SnatRule, SnatRules};
 
 /// A transport protocol that services balance.
@@ -184,6 +186,8 @@ pub struct Service {
     pub client_address: ClientAddress,
     /// Timeouts of its connections that differ from those of the settings; none = no such.
     pub timeouts: Option<Arc<Timeouts>>,
+    /// How its connections come and end otherwise than in LVS.
+    pub policy: Policy,
     /// Local addresses for FULLNAT servers, tried in this order.
     pub local_pools: Vec<Arc<LipPool>>,
     /// The servers in LVS's list order: the one added last comes first.
@@ -258,10 +262,17 @@ pub struct Settings {
     pub expire_quiescent_template: bool,
     /// Whether a packet of a connection whose server is gone ends the connection.
     pub expire_nodest_conn: bool,
+    /// LVS's defence against half-open connections: 0 never, 3 always, 1 and 2 while connections are short of room.
+    /// See [`crate::flow::TcpState::next_secure`].
+    pub secure_tcp: u8,
+    /// Half-open TCP connections at once, in percent of the connection table.
+    pub embryonic_limit: u8,
     /// What happens to packets for a VIP's port without a service.
     pub no_service: NoService,
     /// What happens to packets for a service without a usable server.
     pub no_server: NoServer,
+    /// What happens to packets for a FULLNAT server towards which no local port is left.
+    pub no_local_port: NoServer,
     /// Whether an SCTP packet without an INIT chunk may open a connection.
     pub sloppy_sctp: bool,
     /// Whether an ICMP error about no connection may open one for the packet that it quotes.
@@ -292,8 +303,11 @@ impl Default for Settings {
             conn_reuse_mode: 1,
             expire_quiescent_template: false,
             expire_nodest_conn: false,
+            secure_tcp: 0,
+            embryonic_limit: 100,
             no_service: NoService::Reject,
             no_server: NoServer::Icmp,
+            no_local_port: NoServer::Drop,
             sloppy_sctp: false,
             schedule_icmp: false,
             nat_icmp_send: false,

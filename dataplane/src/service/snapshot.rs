@@ -1,7 +1,7 @@
 //! The snapshot itself, with what is derived from its services so that no packet has to search.
 
 use super::{
-    MarkRules, NoServer, NoService, PortSettings, Protocol, Service, ServiceKey, Settings, SnatRules,
+    MarkRules, NoServer, NoService, PortSettings, Protocol, Server, Service, ServiceKey, Settings, SnatRules,
     StaticNeighbour, VipPolicy,
 };
 use crate::flow::{Flags, Mode, Record, Timeouts};
@@ -11,6 +11,18 @@ use crate::worker::shard::ShardMap;
 use hashbrown::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// What the configuration says of the slot of a server or SNAT rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Presence {
+    /// It has been removed, or never was.
+    #[default]
+    Gone,
+    /// It is there.
+    Here,
+    /// It is there with weight 0, and the UDP connections that it has leave it.
+    Leaving,
+}
 
 /// Everything of the configuration that workers read.
 #[derive(Debug)]
@@ -39,7 +51,7 @@ pub struct Snapshot {
     services: Vec<Option<Arc<Service>>>,
     by_key: HashMap<ServiceKey, u32>,
     /// By server slot.
-    present: Vec<bool>,
+    present: Vec<Presence>,
     has_nat: bool,
     /// Endpoints of NAT servers; empty unless `nat_icmp_send` asks for them.
     nat_servers: HashSet<(IpAddr, u16, Protocol)>,
@@ -80,21 +92,21 @@ impl Snapshot {
         let mut by_key = HashMap::with_capacity(services.len());
         let mut present = Vec::new();
         let mut has_nat = false;
-        let mut mark_present = |slot: u32| {
+        let mut mark_present = |slot: u32, presence: Presence| {
             let slot = slot as usize;
             if present.len() <= slot {
-                present.resize(slot + 1, false);
+                present.resize(slot + 1, Presence::Gone);
             }
-            present[slot] = true;
+            present[slot] = presence;
         };
         for rule in network.snat.rules() {
-            mark_present(rule.slot);
+            mark_present(rule.slot, Presence::Here);
         }
         for service in services.iter().flatten() {
             service.prepare(network.shards.workers().into());
             by_key.insert(service.key, service.slot);
             for server in &service.servers {
-                mark_present(server.slot);
+                mark_present(server.slot, presence(service, server));
                 has_nat |= server.mode == Mode::Nat;
             }
         }
@@ -166,16 +178,24 @@ impl Snapshot {
             .or_else(|| persistent(0))
     }
 
-    /// Whether there is no service at all. LVS then touches no packet, not even of the connections that it still lists.
+    /// Whether there is neither a service nor a rule of SNAT. LVS then touches no packet, not even of the connections
+    /// that it still lists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty()
+        self.by_key.is_empty() && self.snat.is_empty()
     }
 
     /// Whether the server or SNAT rule in that slot is still configured.
     #[must_use]
     pub fn server_present(&self, slot: u32) -> bool {
-        self.present.get(slot as usize).copied().unwrap_or(false)
+        self.presence(slot) != Presence::Gone
+    }
+
+    /// What has become of the server or SNAT rule in that slot.
+    #[inline]
+    #[must_use]
+    pub fn presence(&self, slot: u32) -> Presence {
+        self.present.get(slot as usize).copied().unwrap_or_default()
     }
 
     /// The timeouts of a connection: those of its service or SNAT rule, else those of the settings.
@@ -232,6 +252,19 @@ impl Snapshot {
     fn is_link_local_of(&self, port: PortId, address: IpAddr) -> bool {
         let settings = self.ports.get(usize::from(port.0));
         matches!((settings, address), (Some(settings), IpAddr::V6(address)) if settings.has_link_local(address))
+    }
+}
+
+fn presence(service: &Service, server: &Server) -> Presence {
+    let leaves = service.policy.expire_quiescent
+        && service
+            .key
+            .protocol()
+            .is_none_or(|protocol| protocol == Protocol::Udp);
+    if leaves && server.weight == 0 {
+        Presence::Leaving
+    } else {
+        Presence::Here
     }
 }
 

@@ -51,6 +51,7 @@ fn service(slot: u32, key: ServiceKey, servers: &[(u32, &str, u16, Mode)]) -> Se
         mss_clamp: 0,
         client_address: ClientAddress::None,
         timeouts: None,
+        policy: Policy::default(),
         local_pools: Vec::new(),
         servers: servers.iter().map(server).collect(),
         revision: 0,

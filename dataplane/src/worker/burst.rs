@@ -21,6 +21,8 @@ pub(super) struct Burst<P> {
     pub(super) queries: ArrayVec<Query, BURST>,
     /// What was found for each of `flows`.
     pub(super) hits: [Option<Hit>; BURST],
+    /// Places of packets that were handed over for good, a bit each: they are not steered again.
+    pub(super) settled: u32,
 }
 
 impl<P> Burst<P> {
@@ -33,6 +35,7 @@ impl<P> Burst<P> {
             flows: ArrayVec::new(),
             queries: ArrayVec::new(),
             hits: [None; BURST],
+            settled: 0,
         }
     }
 
@@ -42,6 +45,7 @@ impl<P> Burst<P> {
         self.ports.clear();
         self.flows.clear();
         self.queries.clear();
+        self.settled = 0;
     }
 
     /// What another worker has to be told of a packet.
@@ -51,7 +55,13 @@ impl<P> Burst<P> {
             port: self.ports[at],
             largest_fragment: self.headers[at].largest_fragment,
             identification: self.identifications[at],
+            settled: false,
         }
+    }
+
+    /// Whether the packet was handed over for good.
+    pub(super) fn is_settled(&self, place: Place) -> bool {
+        self.settled >> place & 1 != 0
     }
 
     /// Takes the packet out of its place.

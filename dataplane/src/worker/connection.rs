@@ -13,7 +13,7 @@ use crate::service::Server;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Puts a new connection into the table and starts its timer. The first packet has still to be seen.
-    /// `addresses` are those of an IPv6 connection.
+    /// `addresses` are those of one with an IPv6 key.
     pub(super) fn open(
         &mut self,
         mut record: Record,
@@ -34,6 +34,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stats.opened.add(1);
         self.count_connections();
         self.weigh(server);
+        self.count_in(id, &record);
+        self.follow_sequences(id);
         self.disturbed.opened = true;
         Ok(id)
     }
@@ -58,10 +60,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             stats.active.down()
         }
         if record.mode() == Mode::Fullnat {
-            let port = record.outbound.destination_port();
-            let released = self.locals.release(&pair_of(&self.table, &record), port, id);
+            let (pair, port) = (pair_of(&self.table, &record), record.outbound.destination_port());
+            if record.protocol == ipv4::TCP
+                && let Some(last) = record.last_shown()
+            {
+                self.locals.note_shown(&pair, port, last, record.last_seen());
+            }
+            let released = self.locals.release(&pair, port, id);
             debug_assert!(released, "a connection had a local port that nobody gave it");
         }
+        self.count_out(&record);
         self.table.remove(id);
         self.count_connections();
         self.weigh(record.server);
@@ -87,9 +95,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let old = record.state;
         let new = match record.protocol {
-            ipv4::TCP => record
-                .tcp_state()
-                .next(record.mode(), direction, headers.l4_flags) as u8,
+            ipv4::TCP => {
+                let (state, mode) = (record.tcp_state(), record.mode());
+                if self.admission.secure {
+                    state.next_secure(mode, direction, headers.l4_flags) as u8
+                } else {
+                    state.next(mode, direction, headers.l4_flags) as u8
+                }
+            }
             ipv4::SCTP => next_sctp(record, direction, headers.l4_flags),
             _ => {
                 // The first answer to a persistent client.
@@ -106,6 +119,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if new != old {
             self.change_state(id, old, new);
         }
+        if direction == Direction::Inbound && self.table.get(id).is_left_by_both() {
+            self.list_closing(id);
+        }
+    }
+
+    /// A closing connection may be asked for its local port from now on.
+    #[cold]
+    fn list_closing(&mut self, id: RecordId) {
+        self.table.get_mut(id).flags.set(Flags::CLOSING_LISTED, true);
+        let pair = pair_of(&self.table, self.table.get(id));
+        self.locals.closing(&pair, id);
     }
 
     /// The state machine has moved: by the numbers of the protocol's states.
@@ -113,6 +137,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[inline(never)]
     pub(super) fn change_state(&mut self, id: RecordId, old: u8, new: u8) {
         let record = self.table.get_mut(id);
+        if record.protocol == ipv4::TCP {
+            let embryonic = |state| TcpState::from_number(state).is_embryonic();
+            self.admission.embryonic_changed(embryonic(old), embryonic(new));
+        }
         record.state = new;
         let stats = &self.stats.servers[record.server as usize];
         let (active, closing, established) = match record.protocol {
@@ -151,19 +179,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = self.table.get_mut(id);
         let protocol = record.protocol;
         if record.mode() == Mode::Fullnat && closing != record.flags.has(Flags::CLOSING_LISTED) {
-            record.flags.set(Flags::CLOSING_LISTED, closing);
-            let pair = pair_of(&self.table, self.table.get(id));
-            if closing {
-                self.locals.closing(&pair, id);
-            } else {
+            if !closing {
+                record.flags.set(Flags::CLOSING_LISTED, false);
                 self.locals.reopened(id);
+            } else if !record.awaits_client() {
+                self.list_closing(id);
             }
         }
         let timeouts = self.snapshot.timeouts_of(self.table.get(id));
         let timeout = timeouts.of(protocol, new);
         if timeout < timeouts.of(protocol, old) {
-            let deadline = self.now.after(timeout);
-            self.wheel.shorten(self.table.records_mut(), id, deadline);
+            self.arm(id, self.now.after(timeout));
         }
     }
 
@@ -212,7 +238,7 @@ fn next_sctp(record: &Record, direction: Direction, event: u8) -> u8 {
 
 /// Whose local port a FULLNAT connection has.
 pub(super) fn pair_of<X: FlowIndex>(table: &ConnectionTable<X>, record: &Record) -> Pair {
-    let (server, local) = if record.inbound.is_v6() {
+    let (server, local) = if record.outbound.is_v6() {
         let addresses = table.addresses(record);
         (addresses.server().into(), addresses.local().into())
     } else {

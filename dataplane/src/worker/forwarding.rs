@@ -4,11 +4,13 @@
 use super::burst::Burst;
 use super::ends::addresses6;
 use super::schedule::{Refusal, Reply, Scheduled};
+use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
 use crate::neighbour::NeighbourId;
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
+use crate::service::Presence;
 
 /// Whether connections have been opened or closed since the burst was looked up.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +46,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             // A packet earlier in the burst may have opened this one's connection, or ended it.
             if self.disturbed.closed || (self.disturbed.opened && hit.is_none()) {
                 hit = self.table.lookup(&burst.queries[index]);
+            }
+            if hit.is_none()
+                && self.outbound == Outbound::Both
+                && !burst.is_settled(place)
+                && let Some(owner) =
+                    self.second_owner(&super::ends::of(headers, packet.bytes()), headers.protocol)
+            {
+                let arrival = burst.arrival(place).settled();
+                self.hand_over(owner, arrival, packet);
+                continue;
             }
             match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
                 Ok(Way {
@@ -86,20 +98,30 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 }
             }
         };
-        self.see(hit.id, hit.direction, headers);
+        if !self.is_of_former(hit, headers, packet.bytes())? {
+            self.see(hit.id, hit.direction, headers);
+            self.note_sequences(hit, packet.bytes(), headers);
+        }
         if headers.ttl <= 1 {
             return Err(TTL_EXCEEDED);
         }
         let neighbour = self.neighbour_of(hit)?;
         let limit = self.limit(hit, neighbour, packet, headers, port)?;
-        if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
-            self.adjust_syn(hit, packet.bytes_mut(), headers);
-        }
-        let longer;
+        let (shorter, longer);
         let mut headers = headers;
-        if self.table.get(hit.id).flags.has(Flags::SERVER_ISN) {
-            longer = self.show_client(hit, neighbour, limit, packet, headers);
-            headers = longer.as_ref().unwrap_or(headers);
+        if headers.l4_flags & tcp::SYN != 0 && headers.protocol == ipv4::TCP {
+            shorter = self.adjust_syn(hit, packet, headers);
+            headers = shorter.as_ref().unwrap_or(headers);
+        }
+        let flags = self.table.get(hit.id).flags;
+        if flags.has_any(OFF_THE_STRAIGHT_WAY) {
+            if flags.has(Flags::SERVER_ISN) {
+                longer = self.show_client(hit, neighbour, limit, packet, headers)?;
+                headers = longer.as_ref().unwrap_or(headers);
+            }
+            if flags.has(Flags::MIXED) {
+                return self.cross(packet, headers, hit, neighbour, limit);
+            }
         }
         self.rewrite(packet, headers, hit)?;
         Ok(Way {
@@ -123,22 +145,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Whether the packet belongs to the connection that was found. It does not when it opens a new one in its
     /// place, nor when the server is gone and that ends connections: then the client may try again at once, or is
-    /// told. Without any service it is nobody's, and the connection waits for its service or its end. A server that
-    /// takes no more requests may still answer.
+    /// told.
     #[inline]
-    fn goes_on(&self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
+    pub(super) fn goes_on(&mut self, hit: Hit, headers: &Headers) -> Result<bool, Refusal> {
         if opens(headers) && self.starts_anew(hit) {
             return Ok(false);
         }
-        if self.snapshot.server_present(self.table.get(hit.id).server) {
-            return Ok(true);
-        }
-        if self.snapshot.settings.expire_nodest_conn || self.snapshot.is_empty() {
-            Ok(false)
-        } else if hit.direction == Direction::Outbound {
-            Ok(true)
-        } else {
-            Err(DropReason::ServerGone.into())
+        match self.snapshot.presence(self.table.get(hit.id).server) {
+            Presence::Here => Ok(true),
+            Presence::Gone | Presence::Leaving => Ok(self.goes_on_without_server(hit)?),
         }
     }
 
@@ -176,10 +191,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = *self.table.get(hit.id);
         match hit.direction {
             Direction::Inbound => {
-                if self.servers[record.server as usize].is_ours {
+                let neighbour = if record.flags.has(Flags::SNAT) {
+                    let outside = self.table.ends(&record).server.ip();
+                    self.outside_neighbour(outside)?
+                } else if self.servers[record.server as usize].is_ours {
                     return Err(self.nothing_listens(hit));
-                }
-                let neighbour = self.server_neighbour(record.server)?;
+                } else {
+                    self.server_neighbour(record.server)?
+                };
                 self.table.get_mut(hit.id).neighbour_in = neighbour.0;
                 Ok(neighbour)
             }
@@ -245,6 +264,9 @@ pub(super) const TTL_EXCEEDED: Refusal = Refusal {
     reason: DropReason::TtlExceeded,
     reply: Reply::TimeExceeded,
 };
+
+/// What few connections have: one test of all, since every packet is asked.
+const OFF_THE_STRAIGHT_WAY: Flags = Flags::SERVER_ISN.with(Flags::MIXED);
 
 /// Whether a packet is one that opens a connection: a SYN, or an INIT.
 #[inline]

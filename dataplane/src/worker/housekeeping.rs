@@ -4,6 +4,7 @@
 use super::connection::ServerLoads;
 use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
+use super::snat;
 use super::transmit::Link;
 use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
@@ -45,7 +46,7 @@ pub(super) fn announcer() -> Announcer {
 
 /// Lets each kind of event through once a second.
 #[derive(Default)]
-pub(super) struct EventGate([RateLimit; 3]);
+pub(super) struct EventGate([RateLimit; 5]);
 
 impl EventGate {
     fn lets_through(&mut self, event: &Event, now: Tick) -> bool {
@@ -55,6 +56,8 @@ impl EventGate {
             Event::LocalPortsLow { .. } => return true,
             Event::TableFull => 1,
             Event::NeighbourFailed => 2,
+            Event::SnatPortsExhausted { .. } => 3,
+            Event::SnatPortsLow { .. } => 4,
         };
         self.0[kind].allows(now, 1)
     }
@@ -86,6 +89,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             return;
         }
+        self.judge_security();
+        self.end_drained();
         self.expire();
         self.tend_neighbours();
         self.expire_fragments();
@@ -137,8 +142,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let deadline = self.snapshot.timeouts_of(record).deadline(record);
             match Verdict::at(deadline, self.now) {
                 Verdict::Expired if self.hold_template(id) => {}
-                Verdict::Expired => self.forget(id),
-                Verdict::Rearm(deadline) => self.wheel.insert(self.table.records_mut(), id, deadline),
+                Verdict::Expired => self.time_out(id),
+                Verdict::Rearm(deadline) => {
+                    self.look_after_header(id);
+                    self.arm(id, deadline);
+                }
             }
         }
     }
@@ -221,15 +229,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let mut slice = ArrayVec::<RecordId, REVIEW_BUDGET>::new();
         self.review_from = self.table.scan(cursor, REVIEW_BUDGET, |id, _| slice.push(id));
         for id in slice {
-            let (record, snapshot) = (self.table.get(id), &self.snapshot);
-            let deadline = snapshot.timeouts_of(record).deadline(record);
-            // A template of such a server is not used any more, and waits for its connections.
-            let ends = snapshot.settings.expire_nodest_conn && !record.is_template();
-            if ends && !snapshot.server_present(record.server) {
-                self.close(id);
-            } else {
-                self.wheel.insert(self.table.records_mut(), id, deadline);
-            }
+            self.review(id);
         }
     }
 
@@ -254,6 +254,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
             self.adopt_service(None, service);
         }
+        self.adopt_rules(&snapshot);
+        self.judge_security();
         self.stats.epoch.set(snapshot.epoch);
     }
 
@@ -280,12 +282,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 self.servers[slot].is_ours = self.is_own(self.servers[slot].end.ip());
             }
         }
+        let mut reviews = new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts;
         for slot in 0..new.service_slots() as u32 {
             let (before, now) = (old.service(slot), new.service(slot));
             match (before, now) {
                 (Some(before), Some(now)) if Arc::ptr_eq(before, now) => {}
-                (before, Some(now)) => self.adopt_service(before.map(AsRef::as_ref), now),
+                (before, Some(now)) => {
+                    let before = before.map(AsRef::as_ref);
+                    reviews |= before.is_some_and(|before| before.timeouts != now.timeouts);
+                    reviews |= before.is_some_and(|before| self.note_removed(before, Some(now), &new));
+                    self.adopt_service(before, now);
+                }
                 (Some(before), None) => {
+                    reviews |= self.note_removed(before, None, &new);
                     if let Some(state) = self.services[slot as usize].take() {
                         state.scheduler.retire(before, self.number);
                     }
@@ -293,9 +302,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (None, None) => {}
             }
         }
-        if new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts {
+        self.adopt_rules(&new);
+        if reviews || !Arc::ptr_eq(&old.snat, &new.snat) {
             self.review_from = Some(0);
         }
+        self.judge_security();
         self.stats.epoch.set(new.epoch);
     }
 
@@ -327,7 +338,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     },
                 }),
         );
-        self.passes_by = snapshot.has_nat() || snapshot.settings.transit || snapshot.marks.has_prefixes();
+        self.passes_by = snapshot.has_nat()
+            || snapshot.settings.transit
+            || !snapshot.snat.is_empty()
+            || snapshot.marks.has_prefixes();
+        self.outbound = snat::Outbound::of(snapshot);
+    }
+
+    /// Slots of rules have no server's state, but for one that had them before.
+    fn adopt_rules(&mut self, snapshot: &Snapshot) {
+        for rule in snapshot.snat.rules() {
+            self.servers[rule.slot as usize] = ServerState::default();
+        }
     }
 
     fn set_static_neighbours(&mut self, snapshot: &Snapshot) {
@@ -363,6 +385,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 };
             }
             (state.service, state.position) = (now.slot, position);
+            state.drain_until = None;
             if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
                 (state.mode, state.tunnel) = (server.mode, server.tunnel);
                 // The source of a tunnel is found together with the neighbour.

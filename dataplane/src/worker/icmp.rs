@@ -1,12 +1,14 @@
 //! ICMP and ICMPv6: echo requests to us are answered, neighbour discovery is heard, and errors about connections
-//! travel on to whom they are meant for. None of it creates a connection, unless `schedule_icmp` says so.
+//! travel on to whom they are meant for. None of it creates a connection, unless `schedule_icmp` says so, or an echo
+//! request goes out by SNAT.
 
 use super::burst::{Burst, Place};
 use super::forwarding::Way;
 use super::schedule::{self, Refusal};
+use super::snat::{Outbound, Ruling};
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, Ends, FlowIndex, Hit, Mode};
+use crate::flow::{Direction, Ends, Flags, FlowIndex, Hit, Mode};
 use crate::forward::icmp::{self as errors, Inner, Outer, Quote};
 use crate::forward::nat;
 use crate::neighbour::AddressClass;
@@ -34,7 +36,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let outcome = if self.snapshot.addresses.class_of(source) != AddressClass::None {
             Err(DropReason::BadSource.into())
         } else if is_error {
-            self.error(&mut packet, &headers, port, class)
+            self.error(&mut packet, &headers, port, class, burst.is_settled(place))
+        } else if let Some((echo, ends)) = self.echo_ends(&mut packet, &headers, class) {
+            self.pass_echo(&mut packet, &headers, port, echo, &ends)
         } else if class != AddressClass::None {
             return self.answer_echo(packet, &headers, source, burst.identifications[at]);
         } else {
@@ -47,6 +51,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Ok(Some(way)) => self.leave_in_fragments(way, packet, &headers, burst.identifications[at]),
             Ok(None) => self.stats.consumed.add(1),
             Err(Elsewhere::Worker(owner)) => self.hand_over(owner, burst.arrival(place), packet),
+            Err(Elsewhere::Settled(owner)) => self.hand_over(owner, burst.arrival(place).settled(), packet),
             Err(Elsewhere::Nowhere(refusal)) => self.refuse(packet, &headers, port, refusal),
         }
     }
@@ -75,16 +80,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// A message between strangers.
-    fn route_on(
+    /// A message between strangers. What a rule of SNAT is for does not leave as it is: an echo request has its own way,
+    /// and nothing else can be translated without a connection.
+    pub(super) fn route_on(
         &mut self,
         packet: &mut I::Packet,
         headers: &Headers,
         port: PortId,
         destination: IpAddr,
     ) -> Result<Option<Way>, Elsewhere> {
-        if !self.snapshot.settings.transit {
-            return Err(DropReason::NotForUs.into());
+        let ends = super::ends::of(headers, packet.bytes());
+        match self.ruling(&ends, headers.protocol) {
+            Some(Ruling::Translate(_)) => return Err(DropReason::UnsupportedIcmp.into()),
+            None if !self.snapshot.settings.transit => return Err(DropReason::NotForUs.into()),
+            Some(Ruling::Exempt) | None => {}
         }
         if headers.ttl <= 1 {
             return Err(super::forwarding::TTL_EXCEEDED.into());
@@ -106,13 +115,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         port: PortId,
         class: AddressClass,
+        settled: bool,
     ) -> Result<Option<Way>, Elsewhere> {
         let (_, destination) = super::ends::addresses(headers, packet.bytes());
         if matches!(class, AddressClass::Port(_)) || self.is_tunnel_source(destination) {
             let quote = errors::read(packet.bytes(), headers, &self.digest)?;
             return self.tunnel_error(packet.bytes(), &quote).map(|()| None);
         }
-        let (quote, hit) = match self.quoted_connection(packet, headers, class) {
+        let (quote, hit) = match self.quoted_connection(packet, headers, class, settled) {
             Ok(found) => found,
             // Errors about no connection, about protocols that are not balanced, redirects: a router's work.
             Err(Elsewhere::Nowhere(_)) if class == AddressClass::None => {
@@ -129,22 +139,29 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.pass_error(packet, headers, &quote, hit, port).map(Some)
     }
 
-    /// The connection that the quoted packet belongs to.
+    /// The connection that the quoted packet belongs to; `settled`, if it is any, it is this worker's.
     fn quoted_connection(
         &mut self,
         packet: &I::Packet,
         headers: &Headers,
         class: AddressClass,
+        settled: bool,
     ) -> Result<(Quote, Hit), Elsewhere> {
         let quote = errors::read(packet.bytes(), headers, &self.digest)?;
         // The connection's packets in the other direction: those that would answer what is quoted.
         let ends = reversed(&quote, packet.bytes()).ok_or(DropReason::UnsupportedIcmp)?;
         let owner = self.owner_of(&ends).map_err(|_| DropReason::NoConnection)?;
-        if owner != self.number {
+        if owner != self.number && !settled {
             return Err(Elsewhere::Worker(owner));
         }
         if let Some(hit) = self.find(&ends, quote.protocol) {
             return Ok((quote, hit));
+        }
+        if self.outbound == Outbound::Both
+            && !settled
+            && let Some(owner) = self.second_owner(&ends, quote.protocol)
+        {
+            return Err(Elsewhere::Settled(owner));
         }
         if !matches!(class, AddressClass::Vip | AddressClass::None) || !self.snapshot.settings.schedule_icmp {
             return Err(DropReason::NoConnection.into());
@@ -195,6 +212,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             ends.destination_port,
         );
         let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
+        self.admit(service, &opening, ends)
+            .map_err(|refusal| refusal.reason)?;
         let choice = self.choose(service, &opening, packet.bytes(), ends);
         let choice = choice.map_err(|Refusal { reason, .. }| reason)?;
         if choice.server.mode == Mode::Fullnat {
@@ -225,6 +244,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if !self.snapshot.server_present(record.server) {
             return Err(DropReason::ServerGone.into());
         }
+        if record.flags.has(Flags::MIXED) {
+            let changed = self.take_header_from_quote(hit, packet, headers, quote);
+            let (headers, quote) = changed.as_ref().map_or((headers, quote), |(h, q)| (h, q));
+            return Ok(self.cross_error(packet, headers, quote, hit, port)?);
+        }
         let neighbour = self.neighbour_of(hit)?;
         let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         let limit = self.limit_for(tunnel, neighbour, packet, headers, port)?;
@@ -232,6 +256,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Dr => nat::decrement_ttl(packet.bytes_mut(), headers),
             Mode::Tun => self.wrap(packet, headers, record.server)?,
             Mode::Nat | Mode::Fullnat => {
+                let changed = self.take_header_from_quote(hit, packet, headers, quote);
+                let (headers, quote) = changed.as_ref().map_or((headers, quote), |(h, q)| (h, q));
                 self.lower_told_mtu(hit, packet.bytes_mut(), headers, quote);
                 if !self.translate_error(packet, headers, quote, hit) {
                     return Err(DropReason::UnsupportedIcmp.into());
@@ -262,8 +288,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 let from = fullnat.then_some(local.ip());
                 ((from, server.ip()), server, local)
             }
-            // From the server's side, about what the client has sent to the VIP.
-            Direction::Outbound => ((Some(vip.ip()), client.ip()), client, vip),
+            // From the server's side, about what the client has sent to the VIP. Behind SNAT, hosts see which router
+            // on the way it was, as traceroute wants to know.
+            Direction::Outbound => {
+                let from = (!record.flags.has(Flags::SNAT)).then_some(vip.ip());
+                ((from, client.ip()), client, vip)
+            }
         };
         let inner = match (fullnat, hit.direction) {
             (false, _) => Inner::nat(source, destination),
@@ -284,6 +314,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 pub(super) enum Elsewhere {
     /// Its connection is another worker's.
     Worker(u8),
+    /// As before, and that worker gives it to no other.
+    Settled(u8),
     /// It ends here.
     Nowhere(Refusal),
 }

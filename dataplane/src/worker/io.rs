@@ -23,6 +23,8 @@ pub struct Arrival {
     pub largest_fragment: u16,
     /// The identification of the IPv6 fragments that it was put together from, in host order.
     pub identification: u32,
+    /// It is handed over for good: its receiver keeps it, whoever owns its destination.
+    pub settled: bool,
 }
 
 impl Arrival {
@@ -33,6 +35,15 @@ impl Arrival {
             port,
             largest_fragment: 0,
             identification: 0,
+            settled: false,
+        }
+    }
+
+    /// The same, handed over for good.
+    pub(super) const fn settled(self) -> Arrival {
+        Arrival {
+            settled: true,
+            ..self
         }
     }
 }

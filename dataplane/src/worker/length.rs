@@ -53,6 +53,33 @@ impl PathMtu {
     }
 }
 
+/// What a packet's way on does to its length.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    /// The longest IP packet that it carries, in bytes.
+    mtu: u16,
+    /// Bytes that a packet gets on it.
+    extra: u16,
+    /// They are a tunnel's.
+    tunnel: bool,
+}
+
+impl Passage {
+    /// A link, where packets get `extra` bytes behind their IP header.
+    const fn link(mtu: u16, extra: u16) -> Passage {
+        Passage {
+            mtu,
+            extra,
+            tunnel: false,
+        }
+    }
+
+    /// The longest packet as it comes that fits, in bytes.
+    const fn room(&self) -> u16 {
+        self.mtu.saturating_sub(self.extra)
+    }
+}
+
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The longest IP packet that may go to `neighbour`, through the tunnel to `tunnel` if there is one: 0 when this
     /// one goes as it is, a limit when it goes in fragments, or a refusal that tells its sender.
@@ -66,35 +93,67 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
+        let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+        let way = match tunnel {
+            None => Passage::link(link, 0),
+            Some(server) => {
+                let state = &self.servers[server as usize];
+                Passage {
+                    mtu: state.path_mtu.within(link, self.now),
+                    extra: tun::overhead(&state.tunnel, state.end.is_ipv6()) as u16,
+                    tunnel: true,
+                }
+            }
+        };
+        self.limit_through(way, packet, headers, port)
+    }
+
+    /// As [`Worker::limit_for`], for a packet that gets `extra` bytes more behind its IP header. One that is too long is
+    /// refused as it came: its sender hears of an MTU that leaves room.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn limit_with(
+        &self,
+        extra: u16,
+        neighbour: NeighbourId,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        port: PortId,
+    ) -> Result<u16, Refusal> {
+        if headers.end.checked_add(extra).is_none() {
+            return Err(DropReason::ProxyNoRoom.into());
+        }
+        let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+        self.limit_through(Passage::link(link, extra), packet, headers, port)
+    }
+
+    fn limit_through(
+        &self,
+        way: Passage,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        port: PortId,
+    ) -> Result<u16, Refusal> {
         cut_padding(packet, headers);
         let length = headers.end - headers.l3;
         let largest = headers.largest_fragment;
         if largest == 0 && length > self.snapshot.ports[usize::from(port.0)].mtu {
             return Err(DropReason::OversizedFrame.into());
         }
-        let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
-        let (mtu, extra) = match tunnel {
-            None => (link, 0),
-            Some(server) => {
-                let state = &self.servers[server as usize];
-                let extra = tun::overhead(&state.tunnel, state.end.is_ipv6()) as u16;
-                (state.path_mtu.within(link, self.now), extra)
-            }
-        };
-        let room = mtu.saturating_sub(extra);
+        let room = way.room();
         if headers.kind == Kind::Flow6 || headers.kind == Kind::Icmp6 {
-            return limit_v6(length, largest, mtu, room, tunnel.is_some());
+            return limit_v6(length, largest, &way);
         }
-        let limit = fragment::limit4(mtu, largest);
+        let limit = fragment::limit4(way.mtu, largest);
         if length <= room {
-            return Ok(if largest != 0 && length + extra > largest {
+            return Ok(if largest != 0 && length + way.extra > largest {
                 limit
             } else {
                 0
             });
         }
         let keeps_whole = largest == 0 && ipv4::dont_fragment(&packet.bytes()[usize::from(headers.l3)..]);
-        if keeps_whole && (tunnel.is_none() || self.snapshot.settings.pmtu_disc) {
+        if keeps_whole && (!way.tunnel || self.snapshot.settings.pmtu_disc) {
             return Err(too_big(room));
         }
         Ok(limit)
@@ -166,14 +225,18 @@ pub(super) fn cut_padding<P: Packet>(packet: &mut P, headers: &Headers) {
 }
 
 /// As [`Worker::limit_for`], for an IPv6 packet of `length` bytes: routers do not cut what came whole, and what came in
-/// fragments of up to `largest` bytes goes in such again. `room` is what of the MTU a tunnel leaves.
-fn limit_v6(length: u16, largest: u16, mtu: u16, room: u16, tunnel: bool) -> Result<u16, Refusal> {
+/// fragments of up to `largest` bytes goes in such again.
+fn limit_v6(length: u16, largest: u16, way: &Passage) -> Result<u16, Refusal> {
+    let Passage { mtu, extra, tunnel } = *way;
+    let room = way.room();
     // What counts is the longest packet that was on the wire; every link carries the least MTU, if need be in fragments
-    // of the tunnel's packets.
-    let (longest, told) = (
-        if largest == 0 { length } else { largest },
-        room.max(IPV6_LEAST_MTU),
-    );
+    // of the packets that the gateway is the source of.
+    let (longest, most) = match largest {
+        0 => (length, room),
+        // A tunnel wraps fragments; what else the packet gets, its fragments share.
+        _ => (largest, if tunnel { room } else { mtu }),
+    };
+    let told = most.max(IPV6_LEAST_MTU);
     if longest > told {
         return Err(too_big(told));
     }
@@ -183,11 +246,11 @@ fn limit_v6(length: u16, largest: u16, mtu: u16, room: u16, tunnel: bool) -> Res
         (true, _) => fragment::limit6(mtu, largest.max(IPV6_LEAST_MTU)),
         (false, _) => fragment::limit6(mtu, largest),
     };
-    let fits = if tunnel { room } else { limit };
+    let fits = if tunnel { room } else { limit.saturating_sub(extra) };
     Ok(if length > fits { limit } else { 0 })
 }
 
-fn too_big(mtu: u16) -> Refusal {
+pub(super) fn too_big(mtu: u16) -> Refusal {
     Refusal {
         reason: DropReason::ExceedsMtu,
         reply: Reply::TooBig(mtu),

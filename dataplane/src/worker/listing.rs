@@ -2,7 +2,7 @@
 
 use super::mailbox::{Listing, Spent};
 use super::{Io, Worker};
-use crate::flow::{Connection, FlowIndex};
+use crate::flow::{Connection, Flags, FlowIndex};
 use crate::local::{AddressUse, PairReport};
 use crate::neighbour::NeighbourView;
 use std::sync::Arc;
@@ -104,16 +104,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         } = self;
         let connections = go_on(&mut listings.connections, |listing, cursor, slice| {
             table.scan(cursor, slice, |_, record| {
-                let server = servers[record.server as usize].end;
+                let ends = table.ends(record);
+                let server = if record.flags.has(Flags::SNAT) {
+                    ends.server
+                } else {
+                    servers[record.server as usize].end
+                };
+                let timeouts = snapshot.timeouts_of(record);
                 let _ = listing.entries.push(match table.template(record) {
                     Some(template) => Connection::describe_template(record, &template, server, *now),
-                    None => Connection::describe(
-                        record,
-                        &table.ends(record),
-                        server,
-                        snapshot.timeouts_of(record),
-                        *now,
-                    ),
+                    None => Connection::describe(record, &ends, server, timeouts, *now),
                 });
             })
         });

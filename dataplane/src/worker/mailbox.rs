@@ -84,6 +84,10 @@ pub enum Event {
         server: IpAddr,
         /// The server's port, host order.
         server_port: u16,
+        /// The first of the local addresses whose ports are all in use; none when the service has none of that family.
+        local: Option<IpAddr>,
+        /// How many of them there are.
+        locals: u32,
     },
     /// Few ports of a service's local addresses are left towards a server.
     LocalPortsLow {
@@ -91,6 +95,35 @@ pub enum Event {
         server: IpAddr,
         /// The server's port, host order.
         server_port: u16,
+        /// The IP protocol number.
+        protocol: u8,
+        /// How near the end is.
+        pressure: Pressure,
+        /// Ports in use.
+        used: u64,
+        /// Ports that there are.
+        capacity: u64,
+    },
+    /// No local port was left for a connection of an SNAT rule.
+    SnatPortsExhausted {
+        /// The slot of the rule.
+        rule: u32,
+        /// The address outside.
+        destination: IpAddr,
+        /// The port outside, host order; 0 for echo.
+        destination_port: u16,
+        /// The IP protocol number.
+        protocol: u8,
+    },
+    /// Few ports of an SNAT rule's local addresses are left towards a server outside. At most once a second, not only
+    /// for each rise: there are too many servers to remember.
+    SnatPortsLow {
+        /// The slot of the rule.
+        rule: u32,
+        /// The address outside.
+        destination: IpAddr,
+        /// The port outside, host order; 0 for echo.
+        destination_port: u16,
         /// The IP protocol number.
         protocol: u8,
         /// How near the end is.

@@ -8,12 +8,18 @@
 //! [`WorkerStats`]; other workers hand it packets through [`Io`]. [`Worker::turn`] is one round of its loop; it
 //! never allocates, frees, locks, logs or makes a system call.
 
+mod admission;
 mod answer;
 mod burst;
 mod client_address;
+mod clients;
 mod connection;
 mod discovery;
+mod echo;
+mod ending;
 mod ends;
+mod families;
+mod former;
 mod forwarding;
 mod fragments;
 mod housekeeping;
@@ -26,11 +32,13 @@ mod memory_io;
 mod opening;
 mod persistence;
 mod pressure;
+mod proxy;
 mod rate;
 mod receive;
 mod rewriting;
 mod schedule;
 pub mod shard;
+mod snat;
 mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -50,7 +58,7 @@ use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
 use crate::scheduler::SchedulerState;
-use crate::service::{Snapshot, Tunnel};
+use crate::service::{OnRemove, Snapshot, Tunnel};
 use crate::time::Tick;
 use arrayvec::ArrayVec;
 use burst::Burst;
@@ -112,6 +120,9 @@ struct ServerState {
     /// The service whose server it is or was last, and where it stood in the list.
     service: u32,
     position: u32,
+    /// Once it is removed: what becomes of its connections, and until when those that drain may go on.
+    on_remove: OnRemove,
+    drain_until: Option<Tick>,
 }
 
 impl Default for ServerState {
@@ -131,6 +142,8 @@ impl Default for ServerState {
             lower: 0,
             service: u32::MAX,
             position: 0,
+            on_remove: OnRemove::Keep,
+            drain_until: None,
         }
     }
 }
@@ -152,8 +165,12 @@ pub struct Worker<I: Io, X: FlowIndex> {
     locals: LocalPorts,
     neighbours: NeighbourTable<I::Packet>,
     fragments: Reassembly<I::Packet>,
-    /// Whether packets to strangers may be ours: replies of NAT servers, or a router's work.
+    /// Whether packets to strangers may be ours: replies of NAT servers, SNAT, or a router's work.
     passes_by: bool,
+    /// Whose packets to strangers are.
+    outbound: snat::Outbound,
+    /// The connections of clients, where they are limited, and of hosts behind SNAT.
+    clients: clients::Clients,
     /// The identification given last to a packet of our own, or to fragments of a shared address.
     identification: u32,
     /// How far the next one is: a power of two that is no less than the number of workers, each of which begins at
@@ -185,6 +202,9 @@ pub struct Worker<I: Io, X: FlowIndex> {
     sweep: housekeeping::Sweep,
     /// Where the review of all connections after a new snapshot goes on.
     review_from: Option<u32>,
+    /// When connections of a removed server have drained for as long as they may.
+    next_drained: Option<Tick>,
+    admission: admission::Admission,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -231,6 +251,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             neighbours,
             fragments: Reassembly::new(sizes.fragments, sizes.seed ^ 0x6672_6167),
             passes_by: false,
+            outbound: snat::Outbound::Destination,
+            clients: clients::Clients::new(sizes.connections, sizes.seed ^ 0x736e_6174)?,
             identification: sizes.seed as u32 & !(step - 1) | u32::from(number),
             identification_step: step,
             links: Vec::with_capacity(ports),
@@ -252,6 +274,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             listings: listing::Listings::default(),
             sweep: housekeeping::Sweep::default(),
             review_from: None,
+            next_drained: None,
+            admission: admission::Admission::new(sizes.services),
             snapshot,
         };
         worker.begin();

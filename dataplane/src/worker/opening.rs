@@ -1,7 +1,7 @@
 //! The birth of a connection: its record, its keys, its local port.
 
 use super::mailbox::Event;
-use super::schedule::{Ends, Refusal};
+use super::schedule::{Ends, Refusal, no_local_port};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
@@ -9,7 +9,7 @@ use crate::flow::{Addresses6, Flags, FlowIndex, InsertError, Mode, Record, Recor
 use crate::local::{self, LipPool, TakeError, Taken};
 use crate::packet::{FlowKey, Headers, ipv4, tcp};
 use crate::service::{ClientAddress, Server, Service};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Ports that are tried for a client whose own port is taken towards the server.
@@ -47,7 +47,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     if let Some(last) = last_sequence {
                         succeed(&mut record, last);
                     }
-                    record.flags.set(Flags::TOA, self.shows_clients(service));
+                    record
+                        .flags
+                        .set(Flags::TOA, self.shows_clients(service) == ClientAddress::Toa);
+                }
+                if headers.protocol == ipv4::UDP && server.mode == Mode::Fullnat {
+                    let headed = self.shows_clients(service) == ClientAddress::ProxyV2;
+                    record.flags.set(Flags::PROXY, headed);
                 }
                 taken = Some(given);
             }
@@ -60,20 +66,26 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Dr | Mode::Tun => None,
         };
         let addresses = addresses_between(ends, server.address, answered);
-        self.open(record, addresses).map_err(|InsertError::TableFull| {
+        let opened = self.open(record, addresses).map_err(|InsertError::TableFull| {
             if let Some(Taken { local, port, .. }) = taken {
                 self.locals.release(&end.pair(local), port, RecordId::NONE);
             }
             self.report(Event::TableFull);
-            DropReason::TableFull.into()
-        })
+            Refusal::from(DropReason::TableFull)
+        })?;
+        // Not of a NAT server beside its client: that one expects no header, since it gets none from others.
+        let is_stream = server.mode == Mode::Fullnat && headers.protocol == ipv4::TCP;
+        if is_stream && self.shows_clients(service) == ClientAddress::ProxyV2 {
+            self.begin_header(opened)?;
+        }
+        Ok(opened)
     }
 
     /// The server's mode; FULLNAT in place of NAT for a client beside the server, whose replies would not come back
     /// through the gateway otherwise.
     fn mode_for(&self, service: u32, server: &Server, client: IpAddr) -> Result<Mode, Refusal> {
-        if matches!(server.mode, Mode::Nat | Mode::Fullnat) && server.address.is_ipv6() != client.is_ipv6() {
-            // Both keep the family of a packet.
+        if server.mode == Mode::Nat && server.address.is_ipv6() != client.is_ipv6() {
+            // It keeps the family of a packet.
             return Err(DropReason::NoRoute.into());
         }
         if server.mode != Mode::Nat {
@@ -99,10 +111,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(Mode::Nat)
     }
 
-    /// Whether a service's FULLNAT servers learn the client's address by TOA.
-    fn shows_clients(&self, service: u32) -> bool {
+    /// How a service's FULLNAT servers learn the client's address.
+    fn shows_clients(&self, service: u32) -> ClientAddress {
         let service = self.snapshot.service(service);
-        service.is_some_and(|service| service.client_address == ClientAddress::Toa)
+        service.map_or(ClientAddress::None, |service| service.client_address)
     }
 
     /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another
@@ -145,9 +157,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Takes a local port towards the server, whose pairs know it as `end`. When none is free, the connection that has
-    /// been closing longest between these addresses gives up its own; then the last sequence number that the server was
-    /// shown there is returned too, if it matters.
+    /// Takes a local port towards the server, whose pairs know it as `end`, for a service: see [`Worker::take_or_recycle`].
     fn give_local_port(
         &mut self,
         server: &Server,
@@ -155,29 +165,60 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         ends: &Ends,
         service: u32,
     ) -> Result<(Taken, Option<u32>), Refusal> {
-        let recyclable = match self.take_local_port(server, end, ends, service) {
-            Ok(taken) => {
+        let given = self.take_or_recycle(end, |worker| worker.take_local_port(server, end, ends, service));
+        match given {
+            Ok(given) => {
                 self.watch_local_ports(server, end, service);
-                return Ok((taken, None));
+                Ok(given)
             }
-            Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory.into()),
-            Err(TakeError::Exhausted { recyclable }) => recyclable,
-        };
-        if let Some(old) = recyclable {
-            let last_sequence = self.table.get(old).last_shown();
-            self.close(old);
-            if let Ok(taken) = self.take_local_port(server, end, ends, service) {
-                self.locals.count_recycled(&end.pair(taken.local));
-                return Ok((taken, last_sequence));
+            Err(DropReason::LocalPortsExhausted) => {
+                self.report_exhausted(server, end, ends, service);
+                Err(no_local_port(&self.snapshot))
             }
+            Err(reason) => Err(reason.into()),
         }
+    }
+
+    fn report_exhausted(&mut self, server: &Server, end: &local::Server, ends: &Ends, service: u32) {
+        let locals = |service: &Arc<Service>| {
+            let pools = service.local_pools.iter();
+            let addresses = pools.flat_map(|pool| pool.towards(end.address.is_ipv6()));
+            (addresses.clone().next().copied(), addresses.count() as u32)
+        };
+        let (local, locals) = self.snapshot.service(service).map_or((None, 0), locals);
         self.report(Event::LocalPortsExhausted {
             virtual_address: ends.destination,
             virtual_port: ends.destination_port,
             server: server.address,
             server_port: server.port,
+            local,
+            locals,
         });
-        Err(DropReason::LocalPortsExhausted.into())
+    }
+
+    /// Takes a local port towards `end` by `take`. When none is free, the connection that has been closing longest
+    /// between these addresses gives up its own. The sequence number behind the last one that the server was shown there
+    /// is returned too, while it may remember that.
+    pub(super) fn take_or_recycle(
+        &mut self,
+        end: &local::Server,
+        take: impl Fn(&mut Worker<I, X>) -> Result<Taken, TakeError>,
+    ) -> Result<(Taken, Option<u32>), DropReason> {
+        let recyclable = match take(self) {
+            Ok(taken) => return Ok((taken, self.last_shown(end, &taken))),
+            Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory),
+            Err(TakeError::Exhausted { recyclable }) => recyclable,
+        };
+        self.close(recyclable.ok_or(DropReason::LocalPortsExhausted)?);
+        let taken = take(self).map_err(|_| DropReason::LocalPortsExhausted)?;
+        self.locals.count_recycled(&end.pair(taken.local));
+        Ok((taken, self.last_shown(end, &taken)))
+    }
+
+    /// The sequence number behind the last one that a server was shown on a local port, while it may remember that.
+    fn last_shown(&self, end: &local::Server, taken: &Taken) -> Option<u32> {
+        self.locals
+            .last_shown(&end.pair(taken.local), taken.port, self.now)
     }
 
     /// Tries the service's groups of local addresses in their order.
@@ -209,21 +250,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 }
 
-/// The addresses of an IPv6 connection, which stand beside its record. `answered` is whom the server answers, if the
-/// answers pass the gateway.
-fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> Option<Addresses6> {
-    let (IpAddr::V6(client), IpAddr::V6(vip)) = (ends.source, ends.destination) else {
-        return None;
-    };
-    let (server, local) = match (server, answered) {
-        (IpAddr::V6(server), Some(IpAddr::V6(local))) => (server, local),
-        _ => (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED),
-    };
-    Some(Addresses6::new(client, vip, server, local))
+/// The addresses of a connection that has an IPv6 key, which stand beside its record. `answered` is whom the server
+/// answers, if the answers pass the gateway.
+pub(super) fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> Option<Addresses6> {
+    let outbound = answered.map(|answered| (server, answered));
+    Addresses6::of((ends.source, ends.destination), outbound)
 }
 
 /// Of what two groups of local addresses said, what helps more: a connection to recycle, then the lack of memory.
-fn worth_more(first: TakeError, second: TakeError) -> TakeError {
+pub(super) fn worth_more(first: TakeError, second: TakeError) -> TakeError {
     match (first, second) {
         (TakeError::Exhausted { recyclable: Some(_) }, _)
         | (TakeError::Memory, TakeError::Exhausted { recyclable: None }) => first,
@@ -231,10 +266,10 @@ fn worth_more(first: TakeError, second: TakeError) -> TakeError {
     }
 }
 
-/// Makes a connection on a recycled local port acceptable to a server that still remembers the old one in
+/// Makes a connection on a local port acceptable to a server that still remembers the port's last one in
 /// TIME_WAIT (RFC 9293 3.6.1, RFC 6191): the initial sequence number that it is shown lies above the last of the
 /// old connection, and no timestamp is shown, since the clocks of two clients cannot be compared.
-fn succeed(record: &mut Record, last: u32) {
+pub(super) fn succeed(record: &mut Record, last: u32) {
     /// How far above: more than a window that may still be under way, and no more than needed.
     const MARGIN: u32 = 1 << 16;
     let above = record.sequence.wrapping_sub(last);

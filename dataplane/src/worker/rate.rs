@@ -1,9 +1,11 @@
 //! A budget that refills every second: for what the gateway sends unasked, and for what it reports.
 
 use crate::time::{TICKS_PER_SECOND, Tick};
+use bytemuck::{Pod, Zeroable};
 
 /// So many events a second, all of them at once if need be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
 pub(super) struct RateLimit {
     second: u32,
     spent: u32,

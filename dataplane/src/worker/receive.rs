@@ -1,6 +1,7 @@
 //! The stages before the connection is known: receive, parse, steer, track.
 
 use super::burst::{Burst, Place};
+use super::snat::Outbound;
 use super::{Arrival, BURST, Io, Worker};
 use crate::arch;
 use crate::drops::DropReason;
@@ -66,6 +67,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Ok(()) => {
                 burst.headers[at].largest_fragment = arrival.largest_fragment;
                 burst.identifications[at] = arrival.identification;
+                burst.settled |= u32::from(arrival.settled) << at;
                 self.sort(burst, place);
             }
             Err(reason) => {
@@ -208,12 +210,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Names the owner of every flow: of a packet to a VIP by its source, of one to a local address, or to a client
-    /// of a NAT server, by its destination. Hands over what another worker owns, and ends what is not for us.
+    /// of a NAT server, by its destination; with SNAT see [`Outbound`]. Hands over what another worker owns, and ends what is not for us.
     fn steer(&mut self, burst: &mut Burst<I::Packet>) {
         let mut kept = ArrayVec::<Place, BURST>::new();
         for index in 0..burst.flows.len() {
             let place = burst.flows[index];
             let headers = &burst.headers[usize::from(place)];
+            if burst.is_settled(place) {
+                kept.push(place);
+                continue;
+            }
             let home = match headers.kind {
                 Kind::Flow => {
                     let key = headers.key;
@@ -252,7 +258,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let by_source = match class {
             AddressClass::Vip => true,
             AddressClass::Local => false,
-            AddressClass::None if self.passes_by => false,
+            AddressClass::None if self.passes_by => self.outbound == Outbound::Source,
             AddressClass::Port(_) | AddressClass::None => return Err(DropReason::NotForUs),
         };
         if self.owned.is_all() {

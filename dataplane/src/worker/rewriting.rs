@@ -1,11 +1,12 @@
 //! What each forwarding mode does to a packet.
 
 use super::forwarding::{TTL_EXCEEDED, Way};
-use super::schedule::{Ends, Refusal};
+use super::schedule::{Ends, Refusal, Scheduled};
+use super::snat::Ruling;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
-use crate::flow::{Direction, FlowIndex, Hit, Mode, Record};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Record};
 use crate::forward::nat::{self, Target};
 use crate::forward::{fullnat, tun};
 use crate::neighbour::NeighbourId;
@@ -161,23 +162,29 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         })
     }
 
-    /// A packet that is not for the gateway and belongs to no connection: a reply of a one-packet service, or
-    /// somebody else's packet for which the gateway is a router.
+    /// A packet that is not for the gateway and belongs to no connection: a reply of a one-packet service, one that SNAT
+    /// is for, or somebody else's packet for which the gateway is a router.
     pub(super) fn pass_by(
         &mut self,
         headers: &Headers,
         packet: &mut I::Packet,
         ends: &Ends,
         port: PortId,
-    ) -> Result<Way, Refusal> {
+    ) -> Result<Scheduled, Refusal> {
         let (server, server_port) = (ends.source, ends.source_port);
         let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
         let reply_to = self.snapshot.reply_to(server, server_port, protocol);
         let is_told = reply_to.is_none()
             && !super::schedule::ends_something(headers)
             && self.snapshot.is_nat_server(server, server_port, protocol);
-        if reply_to.is_none() && !is_told && !self.snapshot.settings.transit {
-            return Err(DropReason::NotForUs.into());
+        let stranger = reply_to.is_none() && !is_told;
+        match self.ruling(ends, headers.protocol).filter(|_| stranger) {
+            Some(Ruling::Translate(rule)) => {
+                let opened = self.open_snat(headers, packet.bytes(), ends, rule);
+                return opened.map(Scheduled::Connection);
+            }
+            None if stranger && !self.snapshot.settings.transit => return Err(DropReason::NotForUs.into()),
+            Some(Ruling::Exempt) | None => {}
         }
         if headers.ttl <= 1 {
             return Err(TTL_EXCEEDED);
@@ -193,11 +200,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             None => nat::decrement_ttl(packet.bytes_mut(), headers),
         }
-        Ok(Way {
+        Ok(Scheduled::Once(Way {
             neighbour,
             limit,
             shared: false,
-        })
+        }))
     }
 
     /// Translates a packet to these ends.
@@ -236,12 +243,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         port: PortId,
     ) -> Result<u16, Refusal> {
         let record = self.table.get(hit.id);
-        let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         // The frame, not the packet: padding counts on the wire.
         let longest = ethernet::HEADER_LEN + usize::from(self.least_mtu);
-        if tunnel.is_none() && packet.bytes().len() <= longest && headers.largest_fragment == 0 {
+        let same = !record.flags.changes_length();
+        if same && packet.bytes().len() <= longest && headers.largest_fragment == 0 {
             return Ok(0);
         }
+        let extra = self.grows_by(hit);
+        if record.flags.has(Flags::MIXED) {
+            return self.limit_across(extra, neighbour, packet, headers, port);
+        }
+        if extra != 0 {
+            return self.limit_with(extra, neighbour, packet, headers, port);
+        }
+        let tunnel = (record.mode() == Mode::Tun).then_some(record.server);
         self.limit_for(tunnel, neighbour, packet, headers, port)
     }
 }
@@ -256,7 +271,7 @@ fn leaving(record: &Record, direction: Direction) -> FlowKey {
 }
 
 /// Refuses an SCTP packet whose checksum is wrong: it is about to get a new one, which would hide that.
-fn check_sctp<P: Packet>(packet: &P, headers: &Headers) -> Result<(), Refusal> {
+pub(super) fn check_sctp<P: Packet>(packet: &P, headers: &Headers) -> Result<(), Refusal> {
     if headers.protocol != ipv4::SCTP {
         return Ok(());
     }

@@ -82,12 +82,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let marked = service_of_mark(&self.snapshot, headers, &ends, Some(port));
         let class = self.snapshot.addresses.class_of(ends.destination);
         if class == AddressClass::None && (marked.is_none() || !may_open(headers, &self.snapshot.settings)) {
-            return self.pass_by(headers, packet, &ends, port).map(Scheduled::Once);
+            return self.pass_by(headers, packet, &ends, port);
         }
         let service = service_for(&self.snapshot, headers, &ends, marked)?;
         // A mark may be that of TCP packets too.
         let one_packet = service.one_packet && headers.protocol == ipv4::UDP;
         let slot = service.slot;
+        self.admit(slot, headers, &ends)?;
         let choice = self.choose(slot, headers, packet.bytes(), &ends)?;
         if one_packet {
             self.remember(&choice, slot, None)?;
@@ -207,15 +208,29 @@ pub(super) fn ends_something(headers: &Headers) -> bool {
 /// What becomes of a packet whose service has no usable server. LVS answers with ICMP, for TCP too: a reset would
 /// say that the service does not exist. In the name of an address that is not the gateway's, nothing is said.
 pub(super) fn no_server(snapshot: &Snapshot, vip: IpAddr) -> Refusal {
-    let reply = match snapshot.vip_policy(vip).1 {
-        _ if snapshot.addresses.class_of(vip) != AddressClass::Vip => Reply::Silence,
+    Refusal {
+        reason: DropReason::NoServer,
+        reply: match snapshot.addresses.class_of(vip) {
+            AddressClass::Vip => reply_by(snapshot.vip_policy(vip).1),
+            _ => Reply::Silence,
+        },
+    }
+}
+
+/// What becomes of a packet whose server has no local port left. Silence is usual: clients try again, and a port may
+/// be free by then.
+pub(super) fn no_local_port(snapshot: &Snapshot) -> Refusal {
+    Refusal {
+        reason: DropReason::LocalPortsExhausted,
+        reply: reply_by(snapshot.settings.no_local_port),
+    }
+}
+
+const fn reply_by(policy: NoServer) -> Reply {
+    match policy {
         NoServer::Icmp => Reply::PortUnreachable,
         NoServer::Reset => Reply::Reset,
         NoServer::Drop => Reply::Silence,
-    };
-    Refusal {
-        reason: DropReason::NoServer,
-        reply,
     }
 }
 
@@ -228,12 +243,12 @@ fn next_random(state: &mut u64) -> u64 {
 }
 
 /// Whether a TCP segment may open a connection: LVS takes SYN with or without ACK.
-fn opens_tcp(flags: u8, sloppy: bool) -> bool {
+pub(super) fn opens_tcp(flags: u8, sloppy: bool) -> bool {
     flags & tcp::RST == 0 && (flags & tcp::SYN != 0 || sloppy)
 }
 
 /// Whether an SCTP packet may open an association: one with an INIT chunk; with `sloppy`, any but an ABORT.
-fn opens_sctp(event: u8, sloppy: bool) -> bool {
+pub(super) fn opens_sctp(event: u8, sloppy: bool) -> bool {
     event == sctp::Event::Init as u8
         || (sloppy && event != sctp::Event::Abort as u8 && event != sctp::Event::None as u8)
 }

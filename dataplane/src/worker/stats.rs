@@ -73,6 +73,8 @@ pub struct ServerStats {
     pub outbound_bytes: Counter,
     /// Connections ever opened.
     pub connections: Counter,
+    /// Connections that an SNAT rule has refused, since their host has as many as it may.
+    pub refused: Counter,
     /// Connections that count as active now.
     pub active: Gauge,
     /// Connections that count as inactive now.
@@ -120,6 +122,14 @@ pub struct WorkerStats {
     pub toa_added: Counter,
     /// Client segments that were due to carry that option and went without, for want of room.
     pub toa_no_room: Counter,
+    /// SNAT connections that got another local address than the one that their host has, because that was dry.
+    pub snat_moved: Counter,
+    /// Connections whose server was sent the header of the PROXY protocol.
+    pub proxy_headers_sent: Counter,
+    /// Headers of the PROXY protocol that were sent again.
+    pub proxy_headers_resent: Counter,
+    /// Headers of the PROXY protocol that no server acknowledged in all the time that the gateway tried.
+    pub proxy_headers_unacknowledged: Counter,
     /// Packets dropped, by reason.
     pub drops: [Counter; DropReason::COUNT],
     /// Packets received, by port.
@@ -164,6 +174,10 @@ impl WorkerStats {
             completed_checksums: Counter::default(),
             toa_added: Counter::default(),
             toa_no_room: Counter::default(),
+            snat_moved: Counter::default(),
+            proxy_headers_sent: Counter::default(),
+            proxy_headers_resent: Counter::default(),
+            proxy_headers_unacknowledged: Counter::default(),
             drops: std::array::from_fn(|_| Counter::default()),
             port_received: zeroes(ports),
             port_sent: zeroes(ports),

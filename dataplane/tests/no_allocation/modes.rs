@@ -9,13 +9,14 @@ use dataplane::drops::DropReason;
 use dataplane::flow::Mode;
 use dataplane::neighbour::Prefix;
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::service::{MarkRule, Persistence, Protocol};
+use dataplane::service::{ClientAddress, MarkRule, Persistence, Protocol};
 use dataplane::time::seconds;
 use dataplane::worker::Order;
 use std::net::SocketAddr;
 
 /// In both families: TCP, UDP and SCTP by NAT at port 80, a tunnel to the other family at 81, DR with persistence at 82,
-/// single packets by NAT with their replies at 83; and a firewall mark that no service is for.
+/// single packets by NAT with their replies at 83, TCP and UDP by FULLNAT to the other family at 85; and a firewall
+/// mark that no service is for.
 fn plan() -> Plan {
     let mut plan = Plan::dual();
     plan.sizes.connections = 400;
@@ -42,6 +43,10 @@ fn plan() -> Plan {
         plan.edit(kept, |service| {
             service.persistence = Some(Persistence::new(seconds(2)))
         });
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            let slot = plan.add(family.vip(85), protocol, vec![other.real(6, Mode::Fullnat, 85)]);
+            plan.edit(slot, |service| service.client_address = ClientAddress::Toa);
+        }
         let once = plan.add(family.vip(83), Protocol::Udp, vec![family.real(4, Mode::Nat, 83)]);
         plan.edit(once, |service| {
             service.one_packet = true;
@@ -77,6 +82,9 @@ fn traffic(rig: &mut Rig, family: Family, number: u16) {
         tcp(family.vip(82), SYN, b""),
         Wire::udp(client, family.vip(83), b"once"),
         tcp(family.vip(84), SYN, b""),
+        tcp(family.vip(85), SYN, b"").with_options(&[2, 4, 5, 180]),
+        tcp(family.vip(85), ACK, &[7; 1440]),
+        Wire::udp(client, family.vip(85), b"query"),
         Wire::ping(client.ip(), vip.ip(), b"ping"),
         tcp(vip, ACK, b"last hop").hops(1),
         Wire::ping(client.ip(), family.server(5, 0).ip(), b"to a stranger"),
@@ -92,6 +100,10 @@ fn traffic(rig: &mut Rig, family: Family, number: u16) {
     let count = if number.is_multiple_of(4) { 2 } else { 3 };
     for piece in &pieces[..count] {
         come(rig, WAN, piece);
+    }
+    let across = Wire::udp(client, family.vip(85), &[7; 2000]).may_be_cut();
+    for piece in cut(&across.packet(), 1240) {
+        come(rig, WAN, &piece);
     }
     let too_big = if family == Family::V4 {
         (3, 4, 1300)
@@ -140,6 +152,9 @@ fn react(rig: &mut Rig, sent: Vec<(PortId, Vec<u8>)>, answering: bool) {
         } else {
             ROUTER_MAC
         };
+        if out.port == LAN && !out.arp {
+            answer_across(rig, packet);
+        }
         if out.arp && packet[7] == 1 && answering {
             let address = |at: usize| <[u8; 4]>::try_from(&packet[at..at + 4]).unwrap().into();
             rig.arrive(out.port, &arp(2, mac, address(24), out.from_mac, address(14)));
@@ -164,6 +179,26 @@ fn react(rig: &mut Rig, sent: Vec<(PortId, Vec<u8>)>, answering: bool) {
             come(rig, LAN, &about.packet());
         }
     }
+}
+
+/// A server of the other family answers, and a router complains of what it was sent.
+fn answer_across(rig: &mut Rig, packet: &[u8]) {
+    let v4 = packet[0] >> 4 == 4;
+    if is_fragment(packet) || !matches!(packet[if v4 { 9 } else { 6 }], 6 | 17) {
+        return;
+    }
+    let seen = Wire::read(packet);
+    if seen.to.port() != 85 {
+        return;
+    }
+    let reply = match seen.flags() {
+        0 => Wire::udp(seen.to, seen.from, b"answer"),
+        _ => Wire::tcp(seen.to, seen.from, SYN | ACK, b"").with_options(&[2, 4, 5, 180]),
+    };
+    come(rig, LAN, &reply.packet());
+    let (kind, code, mtu) = if v4 { (3, 4, 1300) } else { (2, 0, 1300) };
+    let error = Wire::icmp(seen.to.ip(), seen.from.ip(), kind, code, mtu, packet);
+    come(rig, LAN, &error.packet());
 }
 
 fn advertise(rig: &mut Rig, question: &Out, mac: MacAddr) {

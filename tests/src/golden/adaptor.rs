@@ -50,6 +50,9 @@ impl Gateway for Engine {
         let on = value != 0;
         match name {
             "sloppy_tcp" => self.0.change_settings(|settings| settings.sloppy_tcp = on),
+            "secure_tcp" => self
+                .0
+                .change_settings(|settings| settings.secure_tcp = value.clamp(0, 3) as u8),
             "sloppy_sctp" => self.0.change_settings(|settings| settings.sloppy_sctp = on),
             "pmtu_disc" => self.0.change_settings(|settings| settings.pmtu_disc = on),
             "nat_icmp_send" => self.0.change_settings(|settings| settings.nat_icmp_send = on),

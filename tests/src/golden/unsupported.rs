@@ -23,6 +23,7 @@ const SYSCTLS: &[&str] = &[
     "pmtu_disc",
     "nat_icmp_send",
     "schedule_icmp",
+    "secure_tcp",
 ];
 
 /// The commands that ipvsadm's parser has no counterpart for; none at all is `-L`.
@@ -53,7 +54,7 @@ static TABLE: &[Row] = &[
                 && (f.cmd.is_empty() || OTHER_COMMANDS.iter().any(|other| f.cmd.starts_with(other)))
         },
     ),
-    row(5, "other settings of IPVS, the secure tables among them", |f| {
+    row(5, "other settings of IPVS", |f| {
         f.sysctls.iter().any(|name| !SYSCTLS.contains(&&**name))
     }),
 ];

@@ -1,5 +1,12 @@
 //! The client's address for servers of FULLNAT, on the wire: what a `toa` module would read, and what a server without
-//! one makes of it.
+//! one makes of it. The PROXY protocol with programs that read it: one file per server.
+
+mod datagrams;
+mod greeter;
+mod haproxy;
+mod loss;
+mod nginx;
+mod site;
 
 use crate::balance::curl;
 use crate::lab::{CLIENT, Capture, Captured, FULLNAT, Gateway, Lab, Nginx};

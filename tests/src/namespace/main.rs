@@ -7,17 +7,22 @@
 
 mod balance;
 mod client_address;
+mod client_address_toa6;
 mod dns;
+mod endings;
 mod failure;
 mod flood;
 mod fragments;
 mod lab;
 mod modes;
+mod nat64;
 mod offload;
 mod pmtu;
 mod pools;
+mod ports;
 mod quiet;
 mod refusals;
 mod reload;
 mod server_setup;
+mod snat;
 mod tap;

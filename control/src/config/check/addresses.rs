@@ -12,7 +12,7 @@ use crate::config::read::port::RawPort;
 use crate::config::read::service::{RawPool, RawService};
 use crate::config::read::vip::RawVip;
 use crate::config::report::{Fault, Report};
-use crate::config::types::AddressRange;
+use crate::config::types::{AddressRange, Prefix};
 
 /// What an address is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +150,13 @@ impl Addresses {
                 }
             }
         }
+    }
+
+    /// The gateway's own addresses and the VIPs inside a prefix, with what each is.
+    pub(crate) fn ours(&self, prefix: Prefix) -> impl Iterator<Item = (IpAddr, &'static str)> {
+        let inside = self.uses.range(prefix.address()..=prefix.last());
+        let ours = inside.filter(|(_, (what, _))| matches!(what, Use::Own | Use::Vip));
+        ours.map(|(address, (what, _))| (*address, what.words()))
     }
 
     /// Enters one address, unless its present use excludes `new`. The gateway's own addresses are entered first,

@@ -101,11 +101,32 @@ impl Links {
         if !self.complete {
             return Reach::Unknown;
         }
-        let of = |prefix| match self.connected.get(&prefix) {
+        let mut prefixes = self.prefixes(address);
+        prefixes
+            .find_map(|prefix| self.reach_of(prefix))
+            .unwrap_or(Reach::Nowhere)
+    }
+
+    /// How the most of `prefix` is reached: by what holds all of it.
+    pub(crate) fn reach_all(&self, prefix: Prefix) -> Reach {
+        if !self.complete {
+            return Reach::Unknown;
+        }
+        let holding = self
+            .prefixes(prefix.address())
+            .filter(|holding| holding.length() <= prefix.length());
+        holding
+            .into_iter()
+            .find_map(|holding| self.reach_of(holding))
+            .unwrap_or(Reach::Nowhere)
+    }
+
+    /// The way that a connected prefix or a route is.
+    fn reach_of(&self, prefix: Prefix) -> Option<Reach> {
+        match self.connected.get(&prefix) {
             Some(port) => Some(Reach::OnLink(*port)),
             None => self.routes.get(&prefix).copied(),
-        };
-        self.prefixes(address).find_map(of).unwrap_or(Reach::Nowhere)
+        }
     }
 
     /// The prefixes of the lengths in use that hold `address`, longest first.

@@ -9,7 +9,7 @@ use crate::config::read::Raw;
 use crate::config::read::network::RawLocalAddresses;
 use crate::config::read::port::RawPort;
 use crate::config::report::{Fault, Report};
-use crate::config::types::{AddressRange, Listener, LocalAddresses, Service};
+use crate::config::types::{AddressRange, LocalAddresses, Service};
 use dataplane::flow::Mode;
 
 /// Addresses in one group: 4 billion connections to each server.
@@ -122,12 +122,12 @@ pub(crate) fn usable(
 }
 
 /// Checks that `groups`, all that the service at `path` names at `place`, have addresses of each family that it needs:
-/// servers see local addresses of their own, which is that of the listeners.
+/// its `servers` see local addresses of their own, whatever its clients have.
 pub(crate) fn families(
     groups: &[&RawLocalAddresses],
     service: &Service,
-    place: Place,
-    path: &str,
+    servers: &[KnownServer],
+    (place, path): (Place, &str),
     report: &mut Report,
 ) {
     let mut ranges = groups.iter().map(|group| &group.ranges);
@@ -135,9 +135,14 @@ pub(crate) fn families(
         // Said already, or not to be known.
         return;
     }
+    let sees_some = |known: &&KnownServer| match service.mode_of(&known.server) {
+        Mode::Fullnat => true,
+        Mode::Nat => service.hairpin_snat,
+        Mode::Dr | Mode::Tun => false,
+    };
     for ipv6 in [false, true] {
-        let of_family = |listener: &&Listener| listener.key.is_ipv6() == ipv6;
-        let Some(listener) = service.listeners.iter().find(of_family) else {
+        let of_family = |known: &&KnownServer| known.server.address.is_ipv6() == ipv6;
+        let Some(known) = servers.iter().filter(sees_some).find(of_family) else {
             continue;
         };
         let mut ranges = groups.iter().flat_map(|group| group.ranges.iter());
@@ -145,9 +150,9 @@ pub(crate) fn families(
             continue;
         }
         let family = if ipv6 { "IPv6" } else { "IPv4" };
-        let problem = format!(
-            "no {family} address among them, and {listener} is {family}: its servers cannot be reached"
-        );
+        let server = known.server.address;
+        let problem =
+            format!("no {family} address among them, and server {server} is {family}: it cannot be reached");
         let remedy = format!("add {family} addresses to the group, or name a group that has some too");
         report.error(
             place,

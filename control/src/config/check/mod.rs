@@ -2,16 +2,19 @@
 //! collide, servers that can be reached. All of it takes time in proportion to the file (times its logarithm).
 
 mod addresses;
+mod cover;
 mod links;
 mod local;
 mod marks;
 mod names;
 mod network;
 mod option;
+mod policy;
 mod pool;
 mod port;
 mod server;
 mod service;
+mod snat;
 mod vip;
 
 use super::Config;
@@ -48,6 +51,13 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
         report,
     );
 
+    Names::collect(
+        "rule",
+        "snat",
+        raw.snat.iter().map(|rule| rule.name.as_ref()),
+        report,
+    );
+
     let parents = port::check(&raw.ports, &port_names, report);
     let mut links = Links::new(&raw.ports);
     let (mut routes, unreachable) = network::routes(&raw.routes, &port_names, &mut links, report);
@@ -64,6 +74,7 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
     let servers = pool::pools(&raw.pools, &links, report);
     let services = service::services(&raw, &pool_names, &group_names, &servers, &links, report);
     let mut marks = marks::marks(&raw, &port_names, report);
+    let snat = snat::rules(&raw, &group_names, &addresses, &links, report);
     let vips = vip::vips(&raw.vips, report);
 
     let numbers = port::numbers(&raw.ports);
@@ -82,6 +93,7 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
         services,
         marks,
         vips,
+        snat,
         ports: port::ports(raw.ports, &parents),
         pools: raw.pools.into_iter().filter_map(pool::pool).collect(),
         node: raw.node,

@@ -30,6 +30,11 @@ impl Modes {
     pub(crate) fn has(&self, mode: Mode) -> bool {
         self.0.contains(&mode)
     }
+
+    /// The first mode that is another.
+    fn other_than(&self, mode: Mode) -> Option<Mode> {
+        self.0.iter().copied().find(|other| *other != mode)
+    }
 }
 
 /// Checks the options of the service that stands at `path`.
@@ -57,7 +62,7 @@ fn protocol_of(listener: &Listener) -> String {
     protocol.map_or_else(String::new, |protocol| protocol.name().to_uppercase())
 }
 
-fn set(flag: Option<At<bool>>) -> Option<At<bool>> {
+pub(super) fn set(flag: Option<At<bool>>) -> Option<At<bool>> {
     flag.filter(|at| at.value)
 }
 
@@ -132,21 +137,48 @@ fn mss_clamp(raw: &RawService, path: &str, report: &mut Report) {
     report.error(at.place, format!("{path}.mss_clamp"), Fault::new(problem, remedy));
 }
 
-/// An option of TCP tells FULLNAT servers of the client; those of every other mode see it as it is.
+/// FULLNAT servers are told of the client; those of every other mode see it as it is.
 fn client_address(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) {
-    let Some(at) = raw.client_address.filter(|at| at.value != ClientAddress::None) else {
-        return;
-    };
-    let (path, name) = (format!("{path}.client_address"), at.value.name());
+    let Some(at) = raw.client_address else { return };
+    let path = format!("{path}.client_address");
+    match at.value {
+        ClientAddress::None => {}
+        ClientAddress::Toa => toa(raw, modes, at, &path, report),
+        ClientAddress::ProxyV2 => proxy_v2(raw, modes, at, &path, report),
+    }
+}
+
+/// TOA is an option of TCP, which servers that do not know it skip.
+fn toa(raw: &RawService, modes: &Modes, at: At<ClientAddress>, path: &str, report: &mut Report) {
+    let name = at.value.name();
     if let Some(listener) = other_than(raw, Protocol::Tcp) {
         let protocol = protocol_of(listener);
         let problem = format!("`{name}` is an option of TCP, and {listener} is {protocol}");
         let remedy = "remove `client_address`, or put the TCP listeners into a service of their own";
-        report.error(at.place, &path, Fault::new(problem, remedy));
+        report.error(at.place, path, Fault::new(problem, remedy));
     }
     if !modes.has(Mode::Fullnat) {
         let problem = format!("`{name}` without a `fullnat` server: all others see the client's address");
         let remedy = "remove `client_address`, or use `mode: fullnat`";
+        report.error(at.place, path, Fault::new(problem, remedy));
+    }
+}
+
+/// A server either expects a header or takes it for data: all servers of the service have to get it.
+fn proxy_v2(raw: &RawService, modes: &Modes, at: At<ClientAddress>, path: &str, report: &mut Report) {
+    let name = at.value.name();
+    let mut listeners = raw.listeners.iter().map(|(_, listener)| listener);
+    if let Some(listener) = listeners.find(|listener| listener.key.protocol() == Some(Protocol::Sctp)) {
+        let problem = format!("`{name}` is for TCP and UDP, and {listener} is SCTP");
+        let remedy = "remove `client_address`, or put the SCTP listeners into a service of their own";
+        report.error(at.place, path, Fault::new(problem, remedy));
+    }
+    if let Some(mode) = modes.other_than(Mode::Fullnat) {
+        let problem = format!(
+            "`{name}` with a `{}` server: only `fullnat` servers get the header",
+            mode.name()
+        );
+        let remedy = "remove `client_address`, or use `mode: fullnat` for all servers";
         report.error(at.place, path, Fault::new(problem, remedy));
     }
 }

@@ -24,9 +24,11 @@ pub(crate) fn fault_of(
     }
     match mode {
         Mode::Nat | Mode::Fullnat if service.persistence.is_some() => {
-            other_family(service, known, mode).or_else(|| kept_port(service, known))
+            let other = (mode == Mode::Nat).then(|| other_family(service, known, mode));
+            other.flatten().or_else(|| kept_port(service, known))
         }
-        Mode::Nat | Mode::Fullnat => other_family(service, known, mode),
+        Mode::Fullnat => None,
+        Mode::Nat => other_family(service, known, mode),
         Mode::Dr => other_family(service, known, mode)
             .or_else(|| off_link(service, known))
             .or_else(|| other_port(service, known, mode)),
@@ -46,7 +48,7 @@ fn nowhere(known: &KnownServer, mode: Mode) -> Found {
     (known.server.place, "", Fault::new(problem, remedy))
 }
 
-/// All modes but TUN leave a packet in its family.
+/// NAT and DR leave a packet in its family.
 fn other_family(service: &Service, known: &KnownServer, mode: Mode) -> Option<Found> {
     let address = known.server.address;
     let other = |listener: &&Listener| listener.key.is_ipv6() != address.is_ipv6();
@@ -57,7 +59,7 @@ fn other_family(service: &Service, known: &KnownServer, mode: Mode) -> Option<Fo
         service.name,
         mode.name()
     );
-    let remedy = "write a pool for each family and a service for each pool, or use `mode: tun`";
+    let remedy = "write a pool for each family and a service for each pool, or use `mode: fullnat` or `tun`";
     Some((known.server.place, ".address", Fault::new(problem, remedy)))
 }
 

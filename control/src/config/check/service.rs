@@ -11,6 +11,7 @@ use super::local;
 use super::marks;
 use super::names::Names;
 use super::option;
+use super::policy;
 use super::pool::KnownPool;
 use super::server;
 use crate::config::Place;
@@ -124,12 +125,15 @@ impl Checker<'_> {
             hairpin_snat: is_set(raw.hairpin_snat),
             mss_clamp: raw.mss_clamp.map_or(0, |at| at.value),
             client_address: raw.client_address.map(|at| at.value).unwrap_or_default(),
+            timeouts: raw.policy.timeouts,
+            policy: raw.policy.policy,
             place: raw.place,
         };
         let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
         let modes = option::Modes::of(&service, servers);
         option::check(raw, &modes, &path, report);
         marks::persistence(raw, &service, &path, report);
+        policy::check(raw, &path, report);
         self.local_addresses(raw, &service, &modes, &path, report);
         if let Some(names) = &raw.local_addresses {
             let path = format!("{path}.local_addresses");
@@ -206,7 +210,8 @@ impl Checker<'_> {
                     .iter()
                     .filter_map(|group| self.raw.local_addresses.get(*group))
                     .collect();
-                local::families(&groups, service, names.place, path, report);
+                let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
+                local::families(&groups, service, servers, (names.place, path), report);
             }
             _ => {}
         }
@@ -279,6 +284,11 @@ impl Checker<'_> {
             .iter()
             .map(|service| service.listeners.len() * servers_of(service))
             .sum();
+        // A rule of SNAT is counted, and named by connections, as a server is.
+        let rules = self.raw.snat.len();
+        let with_rules = if rules == 0 { "" } else { ", and rules of `snat`" };
+        let what_servers =
+            format!("servers, counting each once for each listener of its services{with_rules}");
         for (key, what, used, limit) in [
             (
                 "services",
@@ -286,12 +296,7 @@ impl Checker<'_> {
                 listeners,
                 limits.services,
             ),
-            (
-                "servers",
-                "servers, counting each once for each listener of its services",
-                servers,
-                limits.servers,
-            ),
+            ("servers", &*what_servers, servers + rules, limits.servers),
         ] {
             if used as u64 > u64::from(limit) {
                 let problem = format!("{used} {what}, and there is room for {limit}");
@@ -343,11 +348,15 @@ impl Checker<'_> {
                 );
             }
         }
+        let rules = self.raw.snat.iter();
+        let named = rules.flat_map(|rule| rule.local_addresses.iter().flat_map(|names| names.value.iter()));
+        let by_rules: HashSet<&str> = named.map(|(_, name)| &*name.value).collect();
         for (index, group) in self.raw.local_addresses.iter().enumerate() {
-            if !self.used_groups.contains(&index) {
+            let is_named = |name: &At<String>| by_rules.contains(&*name.value);
+            if !self.used_groups.contains(&index) && !group.name.as_ref().is_some_and(is_named) {
                 let fault = Fault::new(
-                    "no service uses this group",
-                    "name it in a `fullnat` service, or remove it",
+                    "no service and no rule of `snat` uses this group",
+                    "name it in a `fullnat` service or in a rule, or remove it",
                 );
                 report.warn(group.place, format!("local_addresses[{index}]"), fault);
             }

@@ -227,6 +227,13 @@ pub(crate) fn prefix(text: &str) -> Result<Prefix, Fault> {
     Ok(prefix)
 }
 
+/// A prefix of addresses beyond a link.
+pub(crate) fn routed_prefix(text: &str) -> Result<Prefix, Fault> {
+    let prefix = prefix(text)?;
+    beyond_link(prefix.address())?;
+    Ok(prefix)
+}
+
 /// A prefix of addresses that a host can have.
 pub(crate) fn host_prefix(text: &str) -> Result<Prefix, Fault> {
     let prefix = prefix(text)?;

@@ -7,10 +7,12 @@ mod field;
 pub(super) mod marks;
 pub(super) mod network;
 mod node;
+pub(super) mod policy;
 pub(super) mod port;
 mod scheduler;
 pub(super) mod service;
 mod settings;
+pub(super) mod snat;
 mod timeout;
 mod tunnel;
 mod typed;
@@ -28,6 +30,7 @@ use marks::RawMark;
 use network::{RawLocalAddresses, RawNeighbour, RawRoute};
 use port::RawPort;
 use service::{RawPool, RawService};
+use snat::RawSnat;
 use vip::RawVip;
 
 /// A value and its place.
@@ -51,6 +54,7 @@ pub(super) struct Raw {
     pub(super) services: Vec<RawService>,
     pub(super) marks: Vec<RawMark>,
     pub(super) vips: Vec<RawVip>,
+    pub(super) snat: Vec<RawSnat>,
     pub(super) settings: Settings,
 }
 
@@ -60,6 +64,7 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
     let fields = Fields::open(root, &schema::DOCUMENT, report);
     let node = node::node(fields.get("node"), report);
     let with_drivers = !node.drivers.is_empty();
+    let settings = settings::settings(fields.get("timeouts"), fields.get("settings"), report);
     Raw {
         api: settings::api(fields.get("api"), report),
         metrics: settings::metrics(fields.get("metrics"), report),
@@ -73,10 +78,15 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
         neighbours: fields.list("neighbours", report, network::neighbour),
         local_addresses: fields.list("local_addresses", report, network::local_addresses),
         pools: fields.list("pools", report, service::pool),
-        services: fields.list("services", report, service::service),
+        services: fields.list("services", report, |field, report| {
+            service::service(field, &settings.timeouts, report)
+        }),
         marks: fields.list("marks", report, marks::mark),
         vips: fields.list("vips", report, vip::vip),
-        settings: settings::settings(fields.get("timeouts"), fields.get("settings"), report),
+        snat: fields.list("snat", report, |field, report| {
+            snat::rule(field, &settings.timeouts, report)
+        }),
+        settings,
         node,
     }
 }

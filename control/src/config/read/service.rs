@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use dataplane::flow::Mode;
+use dataplane::flow::{Mode, Timeouts};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 use dataplane::service::{ClientAddress, Tunnel};
 
@@ -11,6 +11,7 @@ use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::marks::{self, RawPersistence};
 use super::network::{own_name, reference};
+use super::policy::{RawPolicy, policy};
 use super::typed::{number, placed_number};
 use super::{address, scheduler, tunnel, value};
 use crate::config::report::{Fault, Report};
@@ -24,6 +25,8 @@ const INT_MAX: u64 = 0x7fff_ffff;
 const MSS: RangeInclusive<u64> = 536..=65_495;
 /// The forwarding modes, in words.
 const MODES: &str = "`nat`, `dr`, `tun` or `fullnat`";
+/// What a server is told, in words.
+const CLIENT_ADDRESSES: &str = "`none`, `toa` or `proxy_v2`";
 
 /// A pool as it was written.
 pub(crate) struct RawPool {
@@ -82,6 +85,7 @@ pub(crate) struct RawService {
     pub(crate) hairpin_snat: Option<At<bool>>,
     pub(crate) mss_clamp: Option<At<u16>>,
     pub(crate) client_address: Option<At<ClientAddress>>,
+    pub(crate) policy: RawPolicy,
     pub(crate) place: Place,
 }
 
@@ -149,8 +153,8 @@ fn server(field: Field<'_>, report: &mut Report) -> RawServer {
     }
 }
 
-/// An element of `services`.
-pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
+/// An element of `services`; `usual` are the timeouts of the file.
+pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -> RawService {
     let fields = Fields::open(field, &schema::SERVICE, report);
     let name = own_name(&fields, "`name: web`, say", report);
     let listen = match fields.get("mark") {
@@ -191,7 +195,7 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
     let (scheduler, scheduler_flags) = scheduler::scheduler(&fields, report);
     let client_address = fields.get("client_address");
     let client_address =
-        client_address.and_then(|field| field.value("`none` or `toa`", report, value::client_address));
+        client_address.and_then(|field| field.value(CLIENT_ADDRESSES, report, value::client_address));
     let mut flag = |key| {
         let field: Option<Field<'_>> = fields.get(key);
         field.and_then(|field| field.value("`true` or `false`", report, value::flag))
@@ -217,11 +221,13 @@ pub(crate) fn service(field: Field<'_>, report: &mut Report) -> RawService {
         hairpin_snat,
         mss_clamp: placed_number(&fields, "mss_clamp", MSS, report),
         client_address,
+        policy: policy(&fields, usual, report),
         place: field.place(),
     }
 }
 
-fn local_addresses(fields: &Fields<'_>, report: &mut Report) -> Option<At<OneOrMore<At<String>>>> {
+/// The names of groups of local addresses.
+pub(crate) fn local_addresses(fields: &Fields<'_>, report: &mut Report) -> Option<At<OneOrMore<At<String>>>> {
     let field = fields.get("local_addresses")?;
     let each =
         |field: Field<'_>, report: &mut Report| field.value("a name", report, |text| Ok(text.to_owned()));

@@ -8,9 +8,9 @@ use dataplane::time::{TICKS_PER_SECOND, seconds};
 
 use super::address;
 use super::field::{Field, Fields};
-use super::timeout::timeouts;
-use super::typed::{account, flag, number, path, word};
-use super::vip::{NO_SERVER, NO_SERVICE};
+use super::timeout::{file_timeouts, timeouts};
+use super::typed::{account, flag, number, optional_word, path, word};
+use super::vip::{NO_LOCAL_PORT, NO_SERVER, NO_SERVICE};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
 use crate::config::types::{Api, Metrics, Prefix};
@@ -85,9 +85,9 @@ pub(crate) fn settings(
     field: Option<Field<'_>>,
     report: &mut Report,
 ) -> Settings {
-    let timeouts = timeouts(timeouts_field, report);
-    let fields = Fields::open_optional(field, &schema::SETTINGS, report);
     let usual = Settings::default();
+    let timeouts = timeouts(timeouts_field, &file_timeouts(&usual.timeouts), report);
+    let fields = Fields::open_optional(field, &schema::SETTINGS, report);
     let [tunnel_source, tunnel_source6] = tunnel_sources(fields.get("tunnel_source"), report);
     let wait = usual.fragment_timeout / TICKS_PER_SECOND;
     Settings {
@@ -102,8 +102,12 @@ pub(crate) fn settings(
             usual.expire_quiescent_template,
             report,
         ),
+        secure_tcp: secure_tcp(&fields, report),
+        embryonic_limit: number(&fields, "embryonic_limit", 1..=100, usual.embryonic_limit, report),
         no_service: word(&fields, "no_service", &NO_SERVICE, report),
         no_server: word(&fields, "no_server", &NO_SERVER, report),
+        no_local_port: optional_word(&fields, "no_local_port", &NO_LOCAL_PORT, report)
+            .unwrap_or(usual.no_local_port),
         schedule_icmp: flag(&fields, "schedule_icmp", usual.schedule_icmp, report),
         nat_icmp_send: flag(&fields, "nat_icmp_send", usual.nat_icmp_send, report),
         pmtu_disc: flag(&fields, "pmtu_disc", usual.pmtu_disc, report),
@@ -113,6 +117,12 @@ pub(crate) fn settings(
         fragment_timeout: seconds(number(&fields, "fragment_timeout", 1..=120, wait, report)),
         icmp_rate: number(&fields, "icmp_rate", 0..=1_000_000, usual.icmp_rate, report),
     }
+}
+
+/// By LVS's number, or in words.
+fn secure_tcp(fields: &Fields<'_>, report: &mut Report) -> u8 {
+    const WORDS: [(&str, u8); 6] = [("false", 0), ("true", 3), ("0", 0), ("1", 1), ("2", 2), ("3", 3)];
+    word(fields, "secure_tcp", &WORDS, report)
 }
 
 /// Where tunnels take their source addresses from: at most one prefix of each family, IPv4 first.

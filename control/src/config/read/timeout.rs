@@ -1,17 +1,17 @@
-//! The `timeouts` section: seconds in the file, ticks from here on.
+//! The `timeouts` sections: seconds in the file, ticks from here on.
 
 use std::ops::RangeInclusive;
 
 use dataplane::flow::{SctpState, TcpState, Timeouts};
-use dataplane::time::{TICKS_PER_SECOND, seconds};
+use dataplane::time::seconds;
 
 use super::field::{Field, Fields};
-use super::typed::number;
+use super::value;
 use crate::config::report::Report;
 use crate::config::schema::{self, Section};
 
 /// Up to 31 days: longer lives are not worth a table entry, and the data plane counts ticks in 31 bits.
-const SECONDS: RangeInclusive<u64> = 1..=2_678_400;
+pub(crate) const SECONDS: RangeInclusive<u64> = 1..=2_678_400;
 
 const TCP: [(&str, TcpState); 10] = [
     ("established", TcpState::Established),
@@ -42,27 +42,53 @@ const SCTP: [(&str, SctpState); 13] = [
     ("closed", SctpState::Closed),
 ];
 
-/// The `timeouts` section.
-pub(crate) fn timeouts(field: Option<Field<'_>>, report: &mut Report) -> Timeouts {
-    let fields = Fields::open_optional(field, &schema::TIMEOUTS, report);
-    let mut timeouts = Timeouts::default();
+/// Where timeouts stand, and what holds for those that are not named.
+pub(crate) struct Sections<'u> {
+    all: &'static Section,
+    tcp: &'static Section,
+    sctp: &'static Section,
+    usual: &'u Timeouts,
+}
+
+/// The `timeouts` of the file, over LVS's.
+pub(crate) fn file_timeouts(usual: &Timeouts) -> Sections<'_> {
+    Sections {
+        all: &schema::TIMEOUTS,
+        tcp: &schema::TCP_TIMEOUTS,
+        sctp: &schema::SCTP_TIMEOUTS,
+        usual,
+    }
+}
+
+/// The `timeouts` of a service, over those of the file.
+pub(crate) fn service_timeouts(usual: &Timeouts) -> Sections<'_> {
+    Sections {
+        all: &schema::SERVICE_TIMEOUTS,
+        tcp: &schema::SERVICE_TCP_TIMEOUTS,
+        sctp: &schema::SERVICE_SCTP_TIMEOUTS,
+        usual,
+    }
+}
+
+/// A `timeouts` section.
+pub(crate) fn timeouts(field: Option<Field<'_>>, sections: &Sections<'_>, report: &mut Report) -> Timeouts {
+    let fields = Fields::open_optional(field, sections.all, report);
+    let mut timeouts = *sections.usual;
     let tcp = TCP.map(|(key, state)| (key, state as usize));
     let sctp = SCTP.map(|(key, state)| (key, state as usize));
-    states(
-        fields.get("tcp"),
-        &schema::TCP_TIMEOUTS,
-        &tcp,
-        &mut timeouts.tcp,
-        report,
-    );
+    states(fields.get("tcp"), sections.tcp, &tcp, &mut timeouts.tcp, report);
     states(
         fields.get("sctp"),
-        &schema::SCTP_TIMEOUTS,
+        sections.sctp,
         &sctp,
         &mut timeouts.sctp,
         report,
     );
     timeouts.udp = ticks(&fields, "udp", timeouts.udp, report);
+    // Services have no echo.
+    if sections.all.keys.contains(&"icmp") {
+        timeouts.icmp = ticks(&fields, "icmp", timeouts.icmp, report);
+    }
     timeouts
 }
 
@@ -81,5 +107,10 @@ fn states(
 }
 
 fn ticks(fields: &Fields<'_>, key: &'static str, usual: u32, report: &mut Report) -> u32 {
-    seconds(number(fields, key, SECONDS, usual / TICKS_PER_SECOND, report))
+    let Some(field) = fields.get(key) else {
+        return usual;
+    };
+    let expected = "a time such as 900, 90s, 15m, 2h or 1d";
+    let written = field.value(expected, report, |text| value::duration(text, SECONDS));
+    written.map_or(usual, |at| seconds(u32::try_from(at.value).unwrap_or(u32::MAX)))
 }

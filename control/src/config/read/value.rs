@@ -33,6 +33,28 @@ pub(crate) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, Faul
     value.ok_or_else(|| Fault::new(format!("{} is out of range", shown(text)), remedy))
 }
 
+/// A time in seconds: a number of them, or one with a unit, such as `90s`, `15m`, `2h` or `1d`.
+pub(crate) fn duration(text: &str, range: RangeInclusive<u64>) -> Result<u64, Fault> {
+    const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+    let written = UNITS.iter().find_map(|(unit, seconds)| {
+        let count = text.strip_suffix(*unit)?.parse::<u32>().ok()?;
+        Some(u64::from(count) * seconds)
+    });
+    match written {
+        None => number(text, range.clone()).map_err(|fault| {
+            let (low, high) = (range.start(), range.end());
+            let remedy = format!("write {low} to {high} seconds, such as 900, 90s, 15m, 2h or 1d");
+            Fault::new(fault.problem, remedy)
+        }),
+        Some(seconds) if range.contains(&seconds) => Ok(seconds),
+        Some(seconds) => {
+            let (low, high) = (range.start(), range.end());
+            let problem = format!("`{}` is {seconds} seconds, which is out of range", shown(text));
+            Err(Fault::new(problem, format!("write {low} to {high} seconds")))
+        }
+    }
+}
+
 /// `true` or `false`.
 pub(crate) fn flag(text: &str) -> Result<bool, Fault> {
     choice(text, &[("true", true), ("false", false)])
@@ -79,11 +101,7 @@ pub(crate) fn mode(text: &str) -> Result<Mode, Fault> {
 
 /// How servers learn the client's address.
 pub(crate) fn client_address(text: &str) -> Result<ClientAddress, Fault> {
-    if text == "proxy_v2" {
-        let fault = Fault::new("`proxy_v2` comes with a later release", "write `toa` or `none`");
-        return Err(fault);
-    }
-    let known = [ClientAddress::None, ClientAddress::Toa];
+    let known = [ClientAddress::None, ClientAddress::Toa, ClientAddress::ProxyV2];
     choice(text, &known.map(|known| (known.name(), known)))
 }
 

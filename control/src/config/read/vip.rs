@@ -16,6 +16,12 @@ use crate::config::schema;
 /// What a packet to a port without a service gets.
 pub(crate) const NO_SERVICE: [(&str, NoService); 2] =
     [("reject", NoService::Reject), ("drop", NoService::Drop)];
+/// What a packet to a server towards which no local port is left gets.
+pub(crate) const NO_LOCAL_PORT: [(&str, NoServer); 3] = [
+    ("drop", NoServer::Drop),
+    ("reset", NoServer::Reset),
+    ("icmp", NoServer::Icmp),
+];
 /// What a packet to a service without a usable server gets.
 pub(crate) const NO_SERVER: [(&str, NoServer); 3] = [
     ("icmp", NoServer::Icmp),

@@ -6,6 +6,7 @@ mod marks;
 mod network;
 mod node;
 mod service;
+mod snat;
 
 pub use dataplane::neighbour::Prefix;
 pub use marks::Mark;
@@ -14,6 +15,7 @@ pub use network::{
 };
 pub use node::{Api, Hugepages, Idle, Limits, Metrics, Node, Workers};
 pub use service::{Listener, Pool, Server, Service, Vip};
+pub use snat::{SnatProtocol, SnatRule};
 
 use dataplane::service::Settings;
 
@@ -49,6 +51,8 @@ pub struct Config {
     pub marks: Vec<Mark>,
     /// VIPs that do otherwise than `settings` says.
     pub vips: Vec<Vip>,
+    /// Rules of SNAT: the first that a packet falls under decides.
+    pub snat: Vec<SnatRule>,
     /// Connection timeouts, and behaviour that holds for all services.
     pub settings: Settings,
     /// Findings that do not stop the file from being used, in the order of their places.

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use dataplane::flow::Mode;
+use dataplane::flow::{Mode, Timeouts};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
-use dataplane::service::{ClientAddress, Persistence, PersistenceEngine, ServiceKey, Tunnel, VipPolicy};
+use dataplane::service::{
+    ClientAddress, Persistence, PersistenceEngine, Policy, ServiceKey, Tunnel, VipPolicy,
+};
 
 use crate::config::Place;
 
@@ -42,6 +44,10 @@ pub struct Service {
     pub mss_clamp: u16,
     /// How FULLNAT servers learn who their client is; TCP only.
     pub client_address: ClientAddress,
+    /// Its own timeouts, the whole set; none = those of the file.
+    pub timeouts: Option<Timeouts>,
+    /// How its connections end otherwise than in LVS, and how many it takes.
+    pub policy: Policy,
     /// Where it stands.
     pub place: Place,
 }

@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::super::echo::Echo;
 use crate::drops::DropReason;
 use crate::packet::{AddressDigest, FlowKey, Headers, Kind, checksum, gre, icmp, icmp6, ipv4, ipv6};
 
@@ -23,7 +24,7 @@ const L4_LEN: usize = 8;
 pub struct Quote {
     /// Whose packet is quoted, as it is quoted: `source > destination`. An error from the server's side quotes what
     /// the gateway sent to the server, one from the client's side what the client was sent. Ports are 0 where the
-    /// protocol has none; an IPv6 key is a digest of the addresses, as for every packet.
+    /// protocol has none, and of echo the identifier is that of who asks; an IPv6 key is a digest of the addresses, as for every packet.
     pub key: FlowKey,
     /// The protocol that the quoted packet carries; behind all extension headers for IPv6.
     pub protocol: u8,
@@ -77,8 +78,8 @@ impl Quote {
     }
 }
 
-/// Reads an ICMP message, [`Kind::Icmp`] or [`Kind::Icmp6`], as an error about a packet of TCP, UDP, SCTP or a
-/// tunnel. `digest` makes the key of an IPv6 packet.
+/// Reads an ICMP message, [`Kind::Icmp`] or [`Kind::Icmp6`], as an error about a packet of TCP, UDP, SCTP, echo or
+/// a tunnel. `digest` makes the key of an IPv6 packet.
 ///
 /// Types are those that Linux passes on: 3, 4 and 11 of ICMPv4, not redirect and parameter problem; all errors of
 /// ICMPv6. The checksum of the quoted IPv4 header is not verified: routers are known to lower the TTL in a
@@ -195,9 +196,10 @@ struct Found {
 }
 
 impl Found {
-    /// `None` when not even [`L4_LEN`] bytes are there, or when the protocol is none that can be one's own.
-    fn new(protocol: u8, l4: usize, end: usize) -> Option<Found> {
-        let ours = has_ports(protocol) || is_tunnel(protocol);
+    /// `None` when not even [`L4_LEN`] bytes are there, or when what is quoted cannot be one's own.
+    fn new(packet: &[u8], protocol: u8, l4: usize, end: usize) -> Option<Found> {
+        let echo = || Echo::read(protocol, packet.get(l4..end).unwrap_or(&[])).is_some();
+        let ours = has_ports(protocol) || is_tunnel(protocol) || echo();
         (ours && l4 + L4_LEN <= end).then_some(Found { protocol, l4, end })
     }
 }
@@ -212,7 +214,7 @@ fn find4(packet: &[u8]) -> Option<Found> {
         return None;
     }
     let end = packet.len().min(ipv4::total_len(packet));
-    Found::new(ipv4::protocol(packet), header_len, end)
+    Found::new(packet, ipv4::protocol(packet), header_len, end)
 }
 
 /// Walks a quoted IPv6 header and its extension headers, a first fragment's as well. The walk refuses a packet that
@@ -231,14 +233,20 @@ fn find6(packet: &[u8]) -> Option<Found> {
         }
         chain = ipv6::walk_on(packet, chain.at, chain.at + ipv6::FRAGMENT_LEN).ok()?;
     }
-    Found::new(chain.protocol, chain.at, end)
+    Found::new(packet, chain.protocol, chain.at, end)
 }
 
 /// The key of a quoted packet.
 fn key(packet: &[u8], found: &Found, v6: bool, digest: &AddressDigest) -> Option<FlowKey> {
-    let ports = match has_ports(found.protocol) {
-        true => *packet.get(found.l4..)?.first_chunk::<4>()?,
-        false => [0; 4],
+    let l4 = packet.get(found.l4..)?;
+    let ports = match (has_ports(found.protocol), Echo::read(found.protocol, l4)) {
+        (true, _) => *l4.first_chunk::<4>()?,
+        (false, Some(echo)) => {
+            let (source, destination) = echo.ports();
+            let ([s0, s1], [d0, d1]) = (source.to_be_bytes(), destination.to_be_bytes());
+            [s0, s1, d0, d1]
+        }
+        (false, None) => [0; 4],
     };
     if v6 {
         let header = packet.first_chunk::<{ ipv6::HEADER_LEN }>()?;

@@ -3,8 +3,8 @@
 
 use super::super::buffer::Packet;
 use super::super::checksum::Delta;
-use super::super::headers::{Headers, Kind};
-use super::super::{ipv4, ipv6, rewrite, wire};
+use super::super::headers::Headers;
+use super::super::{rewrite, wire};
 use super::{DATA_OFFSET, HEADER_LEN, apply, data_offset};
 
 /// What a header and its options can take together, in bytes: data offset 15 (RFC 9293 3.1).
@@ -35,21 +35,10 @@ pub fn insert_option<P: Packet>(packet: &mut P, headers: &Headers, option: &[u8]
     frame.copy_within(len..len + at, 0);
     frame[at..at + len].copy_from_slice(option);
     if let Some((ip, segment)) = rewrite::split(frame, &longer) {
-        lengthen_ip(ip, headers.kind, len as u16);
+        rewrite::lengthen(ip, headers.kind, len as u16);
         lengthen_segment(segment, len);
     }
     Some(longer)
-}
-
-/// The IP header of a packet that has grown by `by` bytes.
-fn lengthen_ip(ip: &mut [u8], kind: Kind, by: u16) {
-    if kind == Kind::Flow6 {
-        let payload = ipv6::total_len(ip) - ipv6::HEADER_LEN;
-        ipv6::set_payload_len(ip, payload as u16 + by);
-    } else {
-        let total = ipv4::total_len(ip) as u16;
-        ipv4::set_total_len(ip, total + by);
-    }
 }
 
 /// Data offset and checksum of a segment in which `by` bytes stand behind the header that were not there before. The

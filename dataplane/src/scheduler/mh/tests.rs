@@ -7,6 +7,10 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
+fn in_list(servers: &[Server]) -> Box<[u32]> {
+    table(servers, Order::OfList)
+}
+
 fn client(number: u32) -> Arrival {
     Arrival {
         source: IpAddr::V4((0x0a00_0000 + number * 7919).into()),
@@ -41,17 +45,17 @@ fn the_hash_is_siphash_1_3() {
 
 #[test]
 fn the_table_takes_lvs_sizes() {
-    assert_eq!(table(&[server(1, 1)]).len(), 4093);
+    assert_eq!(in_list(&[server(1, 1)]).len(), 4093);
     let many: Vec<_> = (0..41).map(|slot| server(slot, 1)).collect();
-    assert_eq!(table(&many[..40]).len(), 4093);
-    assert_eq!(table(&many).len(), 8191);
+    assert_eq!(in_list(&many[..40]).len(), 4093);
+    assert_eq!(in_list(&many).len(), 8191);
     assert_eq!(size_for(100_000), 131_071);
-    assert!(table(&[]).is_empty() && table(&[server(1, 0)]).is_empty());
+    assert!(in_list(&[]).is_empty() && in_list(&[server(1, 0)]).is_empty());
 }
 
 #[test]
 fn places_follow_the_weights() {
-    let even = shares(&table(&[
+    let even = shares(&in_list(&[
         server(1, 100),
         server(2, 300),
         server(3, 0),
@@ -63,7 +67,7 @@ fn places_follow_the_weights() {
     );
     assert_eq!(even.get(&2), None);
     // Weights beyond all turns: the light one still takes a turn.
-    let extreme = shares(&table(&[server(1, 1), server(2, i32::MAX as u32)]));
+    let extreme = shares(&in_list(&[server(1, 1), server(2, i32::MAX as u32)]));
     assert!(extreme[&0] > 50 && extreme[&0] < 150, "{extreme:?}");
 }
 
@@ -139,8 +143,65 @@ proptest! {
     #[test]
     fn every_place_is_taken_by_a_server_with_weight(weights in proptest::collection::vec(0u32..200, 1..50)) {
         let servers: Vec<_> = weights.iter().zip(0..).map(|(weight, slot)| server(slot, *weight)).collect();
-        let table = table(&servers);
+        let table = in_list(&servers);
         prop_assert_eq!(table.is_empty(), weights.iter().all(|weight| *weight == 0));
         prop_assert!(table.iter().all(|position| weights[*position as usize] > 0));
     }
+}
+
+/// With a bound, every gateway that has the same servers sends a client to the same one, whatever the order in which
+/// they were added.
+#[test]
+fn a_bounded_table_does_not_depend_on_the_order_of_the_list() {
+    let servers: Vec<Server> = (1..=7).map(|number| server(number, number % 3 + 1)).collect();
+    let slots = |servers: &[Server], order| -> Vec<u32> {
+        let table = table(servers, order);
+        table.iter().map(|&at| servers[at as usize].slot).collect()
+    };
+    let backwards: Vec<Server> = servers.iter().rev().cloned().collect();
+    assert_eq!(
+        slots(&servers, Order::ByAddress),
+        slots(&backwards, Order::ByAddress)
+    );
+    assert_ne!(slots(&servers, Order::OfList), slots(&backwards, Order::OfList));
+}
+
+/// No server gets more than its share times the bound, and clients stay where they are while it has room.
+#[test]
+fn a_bound_holds_however_uneven_clients_are() {
+    let mut rig = Rig::new(Mh, (1..=4).map(|number| server(number, 1)).collect());
+    let mut bounded = rig.service.clone();
+    bounded.policy.bound = 125;
+    bounded.prepare(1);
+    rig.service = bounded;
+    let from = |address: u32, port| Arrival {
+        source: std::net::Ipv4Addr::from_bits(address).into(),
+        source_port: port,
+        ..Arrival::default()
+    };
+    // One client opens everything: alone it would all go to one server.
+    for opened in 1..=400u32 {
+        assert!(rig.open_for(&from(0xc633_6401, opened as u16)).is_some());
+        for slot in 1..=4 {
+            let most = (opened * 125).div_ceil(400);
+            assert!(rig.load_of(slot) <= most, "{} of {opened}", rig.load_of(slot));
+        }
+    }
+    // With room everywhere a client has its one server.
+    let mut rig = Rig::new(Mh, rig.service.servers.clone());
+    let mut bounded = rig.service.clone();
+    bounded.policy.bound = 10_000;
+    bounded.prepare(1);
+    rig.service = bounded;
+    let first = rig.pick_for(&from(0xc633_6401, 1));
+    for slot in 1..=4 {
+        rig.set_load(slot, 10, 10);
+    }
+    assert_eq!(rig.pick_for(&from(0xc633_6401, 2)), first);
+    // One that is overloaded, or quiesced, is passed over.
+    rig.overload(first.unwrap(), true);
+    assert!(
+        rig.pick_for(&from(0xc633_6401, 3))
+            .is_some_and(|other| Some(other) != first)
+    );
 }

@@ -274,6 +274,18 @@ impl Gateway {
         assert_eq!(sum(|server| server.inactive.get()), inactive, "inactive");
         assert_eq!(sum(|server| server.active.get()), live - inactive, "active");
         assert_eq!(sum(|server| server.templates.get()), templates, "templates");
+        let (mut embryonic, mut services) = (0, vec![0; self.plan.sizes.services as usize]);
+        worker.table.scan(0, usize::MAX, |_, record| {
+            embryonic += u32::from(record.protocol == TCP && record.tcp_state().is_embryonic());
+            if !record.flags.has(Flags::SNAT) && !record.flags.has(Flags::TEMPLATE) {
+                services[record.service as usize] += 1;
+            }
+        });
+        assert_eq!(
+            worker.admission.counts(),
+            (embryonic, services),
+            "counted for limits"
+        );
         assert!(self.stats.conserves(), "{:?}", self.stats);
     }
 }

@@ -121,14 +121,14 @@ fn without_a_local_address_of_the_family_nothing_is_opened() {
     gateway.towards_server(&syn(Family::V4));
 }
 
-/// FULLNAT keeps the family of a packet.
+/// NAT keeps the family of a packet.
 #[test]
-fn a_server_of_the_other_family_is_not_reached() {
+fn a_nat_server_of_the_other_family_is_not_reached() {
     let mut plan = Plan::dual();
     plan.add(
         Family::V6.vip(80),
         Protocol::Tcp,
-        vec![Family::V4.real(1, Mode::Fullnat, 8080)],
+        vec![Family::V4.real(1, Mode::Nat, 8080)],
     );
     let mut gateway = Gateway::new(plan);
     let syn = Wire::tcp(Family::V6.client(1, 1024), Family::V6.vip(80), SYN, b"");

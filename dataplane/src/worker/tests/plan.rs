@@ -7,7 +7,7 @@ use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, V
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    ClientAddress, MarkRule, MarkRules, Network, PortSettings, Protocol, Server, Service, ServiceKey,
+    ClientAddress, MarkRule, MarkRules, Network, Policy, PortSettings, Protocol, Server, Service, ServiceKey,
     Settings, Snapshot, SnatRule, SnatRules, StaticNeighbour, Tunnel, VipPolicy,
 };
 use dataplane::worker::Sizes;
@@ -89,6 +89,34 @@ impl Family {
             Ipv4Addr::new(10, 0, 0, 200 + number),
             (2, 0x200 + u16::from(number)),
         )
+    }
+
+    /// Local address `number` of SNAT, from 0 on, on the outside port.
+    pub(crate) fn outside(self, number: u8) -> IpAddr {
+        self.address(
+            Ipv4Addr::new(203, 0, 113, 200 + number),
+            (1, 0x200 + u16::from(number)),
+        )
+    }
+
+    /// A rule of SNAT in that slot: everything from the servers' link to so many local addresses.
+    pub(crate) fn rule(self, slot: u32, addresses: u8, first: u16, last: u16) -> SnatRule {
+        let length = if self == Family::V4 { 24 } else { 64 };
+        let addresses = (0..addresses).map(|number| self.outside(number));
+        SnatRule {
+            slot,
+            sources: vec![Prefix::around(self.own(LAN), length)],
+            destinations: Vec::new(),
+            protocols: Vec::new(),
+            ports: Vec::new(),
+            exempt: false,
+            local_pools: vec![Arc::new(LipPool::new(
+                addresses,
+                PortRange::new(first, last).unwrap(),
+            ))],
+            timeouts: None,
+            client_limit: 0,
+        }
     }
 
     pub(crate) fn router(self) -> IpAddr {
@@ -219,6 +247,17 @@ impl Plan {
         plan
     }
 
+    /// Both families behind SNAT, without a service: two local addresses of each with these ports, rules in slots 40 and
+    /// 41.
+    pub(crate) fn behind_snat(first: u16, last: u16) -> Plan {
+        let mut plan = Plan::dual();
+        plan.snat = vec![
+            Family::V4.rule(40, 2, first, last),
+            Family::V6.rule(41, 2, first, last),
+        ];
+        plan
+    }
+
     /// One service at [`WEB`] over that many servers, the first added last, as it picks them in their order.
     pub(crate) fn web(mode: Mode, servers: u32) -> Plan {
         let mut plan = Plan::empty();
@@ -258,6 +297,7 @@ impl Plan {
             mss_clamp: 0,
             client_address: ClientAddress::None,
             timeouts: None,
+            policy: Policy::default(),
             local_pools: vec![Arc::clone(&self.locals)],
             servers,
             revision: 0,
@@ -364,7 +404,14 @@ impl Plan {
             .flatten()
             .flat_map(|service| &service.local_pools);
         let locals = pools.chain([&self.locals]).flat_map(|pool| pool.addresses());
-        let locals: Vec<_> = locals.map(|&local| (LAN, local)).collect();
+        let outside = self.snat.iter().flat_map(|rule| &rule.local_pools);
+        let outside = outside.flat_map(|pool| pool.addresses());
+        let mut locals: Vec<_> = locals
+            .map(|&local| (LAN, local))
+            .chain(outside.map(|&local| (WAN, local)))
+            .collect();
+        locals.sort_unstable();
+        locals.dedup();
         let own: Vec<_> = self.own().map(|(port, own, _)| (port, own)).collect();
         let vips: Vec<_> = vips.collect();
         let addresses = AddressTable::new(&own, &vips, &locals, &self.connected()).unwrap();

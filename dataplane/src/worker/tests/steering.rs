@@ -13,13 +13,13 @@ use crate::worker::shard::{ShardKey, ShardMap};
 use crate::worker::{Arrival, BURST, Io, Mailbox, MemoryIo, PacketBurst, Worker, WorkerStats};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 const WORKERS: u8 = 3;
 
 /// Ports in memory, and rings to the other workers that hold so many packets.
-struct Fabric {
+pub(super) struct Fabric {
     ports: MemoryIo,
     handed: Vec<(u8, Arrival, TestPacket)>,
     room: usize,
@@ -60,14 +60,14 @@ impl Io for Fabric {
 }
 
 /// Who handed a packet over, and to whom.
-type HandOver = (u8, u8);
+pub(super) type HandOver = (u8, u8);
 /// Who sent a frame, by which port.
-type SentBy = (u8, PortId, Vec<u8>);
+pub(super) type SentBy = (u8, PortId, Vec<u8>);
 
 /// The workers of one gateway, their packets carried from ring to ring by hand.
-struct Team {
+pub(super) struct Team {
     workers: Vec<Worker<Fabric, TagIndex>>,
-    stats: Vec<Arc<WorkerStats>>,
+    pub(super) stats: Vec<Arc<WorkerStats>>,
     key: ShardKey,
     shards: ShardMap,
 }
@@ -81,8 +81,14 @@ impl Team {
             vec![server(3, Mode::Fullnat), server(4, Mode::Dr)],
         );
         plan.workers = WORKERS;
+        Team::of(plan, room)
+    }
+
+    /// As many workers as the plan says.
+    pub(super) fn of(mut plan: Plan, room: usize) -> Team {
         let snapshot = plan.snapshot();
-        let stats: Vec<_> = (0..WORKERS).map(|_| Arc::new(WorkerStats::new(2, 64))).collect();
+        let count = plan.workers;
+        let stats: Vec<_> = (0..count).map(|_| Arc::new(WorkerStats::new(2, 64))).collect();
         let worker = |(number, stats): (u8, &Arc<WorkerStats>)| {
             let io = Fabric {
                 ports: MemoryIo::new(2),
@@ -104,15 +110,17 @@ impl Team {
             .unwrap()
         };
         Team {
-            workers: (0..WORKERS).zip(&stats).map(worker).collect(),
+            workers: (0..count).zip(&stats).map(worker).collect(),
             stats,
             key: ShardKey::from_seed(plan.sizes.seed),
-            shards: ShardMap::even(WORKERS),
+            shards: ShardMap::even(count),
         }
     }
 
-    fn owner(&self, of: SocketAddrV4) -> u8 {
-        self.shards.owner(self.key.shard(*of.ip(), of.port()))
+    /// The owner of an endpoint of either family.
+    pub(super) fn owner(&self, of: impl Into<SocketAddr>) -> u8 {
+        let of = of.into();
+        self.shards.owner(self.key.shard_of(of.ip(), of.port()))
     }
 
     /// Lets a packet arrive at that worker's queue; all turn until it is through. Who handed it to whom, and what
@@ -128,11 +136,12 @@ impl Team {
     }
 
     /// As [`Team::deliver`]; frames as they are.
-    fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
+    pub(super) fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
         self.workers[usize::from(at)].io_mut().ports.arrive(port, frame);
         let (mut handed, mut sent) = (Vec::new(), Vec::new());
+        // Handed over twice at the most, against the order of workers.
         for _ in 0..3 {
-            for number in 0..WORKERS {
+            for number in 0..self.workers.len() as u8 {
                 let worker = &mut self.workers[usize::from(number)];
                 worker.turn(Tick(0));
                 let frames = worker.io_mut().ports.take_sent();
@@ -204,6 +213,52 @@ fn packets_reach_their_owner_from_every_queue() {
         total(|stats| stats.handed_over.get()),
         total(|stats| stats.taken_over.get())
     );
+}
+
+/// The same where the server is of the other family: the local address and port, of the server's family, are in the
+/// client's shard, so that answers and ICMP errors find the connection.
+#[test]
+fn packets_between_families_reach_their_owner_from_every_queue() {
+    for (family, other) in [(Family::V4, Family::V6), (Family::V6, Family::V4)] {
+        let mut plan = Plan::dual();
+        let servers = vec![other.real(1, Mode::Fullnat, 8080)];
+        plan.add(family.vip(80), Protocol::Tcp, servers);
+        plan.workers = WORKERS;
+        let mut team = Team::of(plan, usize::MAX);
+        team.carry(0, WAN, &[0; 60]);
+        let mut owned = [0; WORKERS as usize];
+        for n in 0..60 {
+            let (from, vip) = (family.client((n % 7) as u8, 1024 + 37 * n), family.vip(80));
+            let owner = team.owner(from);
+            owned[usize::from(owner)] += 1;
+            let mut ends = None;
+            for at in 0..WORKERS {
+                let syn = Wire::tcp(from, vip, SYN, b"").packet();
+                let (handed, sent) = team.carry(at, WAN, &link(WAN_MAC, &syn));
+                assert_eq!(handed, if at == owner { vec![] } else { vec![(at, owner)] });
+                assert_eq!((sent.len(), sent[0].0), (1, owner));
+                let seen = Wire::read(&sent[0].2[14..]);
+                assert_eq!(*ends.get_or_insert((seen.from, seen.to)), (seen.from, seen.to));
+            }
+            let (local, server) = ends.unwrap();
+            assert_eq!((team.owner(local), local.is_ipv4()), (owner, other == Family::V4));
+            let about = Wire::tcp(local, server, ACK, b"get").packet();
+            let (kind, code) = if other == Family::V4 { (3, 1) } else { (1, 0) };
+            let error = Wire::icmp(server.ip(), local.ip(), kind, code, 0, &about).packet();
+            for at in 0..WORKERS {
+                for packet in [Wire::tcp(server, local, SYN | ACK, b"").packet(), error.clone()] {
+                    let (handed, sent) = team.carry(at, LAN, &link(LAN_MAC, &packet));
+                    assert_eq!(handed, if at == owner { vec![] } else { vec![(at, owner)] });
+                    let seen = Wire::read(&sent[0].2[14..]);
+                    assert_eq!(
+                        (sent[0].0, seen.from.ip(), seen.to.ip()),
+                        (owner, vip.ip(), from.ip())
+                    );
+                }
+            }
+        }
+        assert!(owned.iter().all(|count| *count > 10), "{owned:?}");
+    }
 }
 
 /// FRAG-01: fragments of one datagram that arrive at different queues come together at one worker, and the packet

@@ -11,13 +11,18 @@ const FRAMES: u32 = 100_000;
 
 /// The kernels at both ends. A sum of zero they write in software as 0xffff; every receiver takes it, tshark does
 /// not. Only in packets that they sent themselves: what FULLNAT rewrites has another source, and no such excuse.
-const KERNELS: [&str; 6] = [
+const KERNELS: [&str; 10] = [
     "203.0.113.1",
     "10.0.0.11",
     "10.0.0.12",
     "2001:db8:1::1",
     "fd00::11",
     "fd00::12",
+    // Behind routers.
+    "198.51.100.2",
+    "2001:db8:3::2",
+    "10.1.0.11",
+    "fd01::11",
 ];
 
 /// What has checksums.

@@ -122,7 +122,44 @@ services:
 
     /// `tidegate show VIEW --json`.
     pub(crate) fn show(&self, view: &str) -> Value {
-        let output = self.command(&["show", view, "--json"]).output().unwrap();
+        self.show_by(&["show", view, "--json"])
+    }
+
+    /// What `tidegate show local-addresses --servers` says of one group: a row for each local address, as `local`, and
+    /// server.
+    pub(crate) fn local_servers(&self, group: &str) -> Vec<Value> {
+        let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+        let groups = self.show_by(&["show", "local-addresses", "--servers", "--json"]);
+        let groups = groups.as_array().unwrap().iter();
+        let addresses = groups
+            .filter(|one| one["name"] == group)
+            .flat_map(|one| list(one, "addresses"));
+        let rows = addresses.flat_map(|address| {
+            let mut servers = list(&address, "servers");
+            for server in &mut servers {
+                server["local"] = address["address"].clone();
+            }
+            servers
+        });
+        rows.collect()
+    }
+
+    /// The states of all connections.
+    pub(crate) fn states(&self) -> Vec<String> {
+        let output = self.command(&["show", "connections", "--json"]).output().unwrap();
+        assert!(output.status.success(), "show connections: {}", self.log());
+        let text = String::from_utf8(output.stdout).unwrap();
+        // One connection a line, since they may be millions.
+        let rows = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.map(|row| row["state"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn show_by(&self, arguments: &[&str]) -> Value {
+        let view = arguments[1];
+        let output = self.command(arguments).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "show {view}: {message}\n{}", self.log());
         serde_json::from_slice(&output.stdout).unwrap()

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::{MacAddr, PortRules, TestPacket, parse};
+use crate::packet::{Kind, MacAddr, PortRules, TestPacket, ipv4, parse};
 use crate::worker::tests::frames::framed;
 use crate::worker::tests::wire::{Load, Wire};
 

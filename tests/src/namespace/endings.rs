@@ -1,0 +1,114 @@
+//! Both ends of a TCP connection, real sockets, hear at once that it has ended: when it was idle for too long, and when
+//! its server was removed.
+
+use crate::lab::{DR, FULLNAT, Gateway, Lab, PATIENCE, number, until};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+/// Both ends of a connection through the gateway.
+struct Pair {
+    client: TcpStream,
+    server: TcpStream,
+}
+
+impl Pair {
+    /// Connects to `vip`, which leads to `listener`, and has data go both ways, as far as the client sees answers.
+    fn open(lab: &Lab, vip: &str, listener: &TcpListener) -> Pair {
+        let vip: SocketAddr = format!("{vip}:80").parse().unwrap();
+        let client = lab
+            .client()
+            .inside(move || TcpStream::connect_timeout(&vip, PATIENCE).unwrap());
+        let (server, _) = listener.accept().unwrap();
+        let mut pair = Pair { client, server };
+        for end in [&pair.client, &pair.server] {
+            end.set_read_timeout(Some(PATIENCE)).unwrap();
+        }
+        let mut word = [0; 4];
+        pair.client.write_all(b"ping").unwrap();
+        pair.server.read_exact(&mut word).unwrap();
+        pair.server.write_all(b"pong").unwrap();
+        pair.client.read_exact(&mut word).unwrap();
+        pair
+    }
+
+    /// Asserts that both ends, which say nothing, are reset.
+    fn is_reset(mut self) {
+        for (name, end) in [("client", &mut self.client), ("server", &mut self.server)] {
+            let error = end.read(&mut [0; 4]).expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{name}");
+        }
+    }
+}
+
+/// A socket of server 1 that listens.
+fn listen(lab: &Lab, address: &str) -> TcpListener {
+    let address: SocketAddr = address.parse().unwrap();
+    lab.server(1).inside(move || TcpListener::bind(address).unwrap())
+}
+
+/// The usual services with server 1 alone, each with these keys more.
+fn with(keys: &str) -> String {
+    let usual = Gateway::usual();
+    usual
+        .replace("scheduler: wrr", &format!("scheduler: wrr, {keys}"))
+        .replace("      - { address: 10.0.0.12, port: 8080 }\n", "")
+        .replace("      - { address: 10.0.0.12 }\n", "")
+}
+
+#[test]
+fn an_idle_connection_that_ends_is_reset_at_both_ends() {
+    let lab = Lab::new();
+    let gateway = Gateway::start(
+        &lab,
+        &with("on_idle: reset, timeouts: { tcp: { established: 3 } }"),
+    );
+    let fullnat = listen(&lab, "10.0.0.11:8080");
+    let direct = listen(&lab, &format!("{DR}:80"));
+    let pairs = [Pair::open(&lab, FULLNAT, &fullnat), Pair::open(&lab, DR, &direct)];
+    for pair in pairs {
+        pair.is_reset();
+    }
+    assert_eq!(gateway.rows("connections").len(), 0);
+    gateway.finish();
+}
+
+#[test]
+fn tcp_05_connections_of_a_removed_server_are_reset_at_both_ends() {
+    let lab = Lab::new();
+    let yaml = with("on_remove: reset");
+    let gateway = Gateway::start(&lab, &yaml);
+    let fullnat = listen(&lab, "10.0.0.11:8080");
+    let direct = listen(&lab, &format!("{DR}:80"));
+    let pairs = [Pair::open(&lab, FULLNAT, &fullnat), Pair::open(&lab, DR, &direct)];
+    gateway.write(&yaml.replace("address: 10.0.0.11", "address: 10.0.0.12"));
+    assert!(gateway.reload().status.success());
+    for pair in pairs {
+        pair.is_reset();
+    }
+    gateway.finish();
+}
+
+#[test]
+fn a_removed_server_drains_to_the_end_of_its_connections() {
+    let lab = Lab::new();
+    let yaml =
+        with("on_remove: drain, timeouts: { tcp: { fin_wait: 2, close_wait: 2, time_wait: 2, close: 2 } }");
+    let gateway = Gateway::start(&lab, &yaml);
+    let fullnat = listen(&lab, "10.0.0.11:8080");
+    let mut pair = Pair::open(&lab, FULLNAT, &fullnat);
+    gateway.write(&yaml.replace("address: 10.0.0.11", "address: 10.0.0.12"));
+    assert!(gateway.reload().status.success());
+    let departing = || number(&gateway.named("services", "web"), "departing");
+    assert_eq!(departing(), 1);
+    let mut word = [0; 4];
+    pair.client.write_all(b"more").unwrap();
+    pair.server.read_exact(&mut word).unwrap();
+    pair.server.write_all(&word).unwrap();
+    pair.client.read_exact(&mut word).unwrap();
+    assert_eq!(&word, b"more");
+    drop(pair);
+    until("the last connection to end", PATIENCE, || {
+        (departing() == 0).then_some(())
+    });
+    gateway.finish();
+}
