@@ -224,6 +224,7 @@ fn lives_of_connections_reach_the_workers() {
             client_connections: 10,
             client_rate: 5,
         },
+        ..Policy::default()
     };
     assert_eq!(web.policy, expected);
     // What the service does not say is as in the file, and what that does not say as in LVS.

@@ -193,12 +193,15 @@ fn a_pool_of_both_families_serves_each() {
     let second6 = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0x201));
     let both = pool(&[LIP6, LIP, second6, SECOND_LIP]);
     assert_eq!(both.addresses(), [LIP, SECOND_LIP, LIP6, second6]);
-    let mut rotation = Rotation::default();
+    let (mut rotation, mut rotation6) = (Rotation::default(), Rotation::default());
     let mut taken = Vec::new();
     for i in 0..200 {
-        for (server, locals) in [(SERVER, [LIP, SECOND_LIP]), (SERVER6, [LIP6, second6])] {
+        for (server, locals, rotation) in [
+            (SERVER, [LIP, SECOND_LIP], &mut rotation),
+            (SERVER6, [LIP6, second6], &mut rotation6),
+        ] {
             let got = ports
-                .take_from_pool(&both, &mut rotation, &server, shard(i / 2), ShardSet::ALL)
+                .take_from_pool(&both, rotation, &server, shard(i / 2), ShardSet::ALL)
                 .unwrap();
             assert!(locals.contains(&got.local), "{got:?} towards {server:?}");
             if i < 8 {

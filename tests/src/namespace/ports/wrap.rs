@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Local ports towards the one server.
 const PORTS: u16 = 64;
-/// Clients at once. On a busy machine a FIN that one processor holds back is overtaken by the SYN of the client's next
-/// connection: so many may be late, and the pool is still not used up.
+/// Clients at once. A connection that is closing keeps its port until its client's last segment has been seen: on a busy
+/// machine there can be many of those at once, and a pool that runs out is another test's.
 const CLIENTS: usize = 16;
 /// Connections of each client in a round.
 const CONNECTIONS: usize = 30;

@@ -6,19 +6,22 @@ use super::*;
 use crate::flow::RecordId;
 use crate::service::ClientAddress;
 
+/// Type, code and second word of an error.
+type Error = (u8, u8, u32);
+
 /// An error in IPv4 and the same in IPv6, but for the MTU.
-const UNREACHABLE: [((u8, u8, u32), (u8, u8, u32)); 4] = [
+const UNREACHABLE: [(Error, Error); 4] = [
     ((3, 1, 0), (1, 0, 0)),
     ((3, 3, 0), (1, 4, 0)),
     ((3, 10, 0), (1, 1, 0)),
     ((11, 0, 0), (3, 0, 0)),
 ];
 
-fn of(family: Family, pair: ((u8, u8, u32), (u8, u8, u32))) -> (u8, u8, u32) {
+fn of(family: Family, pair: (Error, Error)) -> Error {
     if family == Family::V4 { pair.0 } else { pair.1 }
 }
 
-fn too_big(family: Family, mtu: u32) -> (u8, u8, u32) {
+fn too_big(family: Family, mtu: u32) -> Error {
     of(family, ((3, 4, mtu), (2, 0, mtu)))
 }
 
