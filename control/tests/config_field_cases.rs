@@ -89,11 +89,7 @@ fn rld_14_names_missing_parts_and_families_are_refused_or_filled_in() {
             TWO,
             "`nosuch`: names of ports are not looked up; write its number, 1 to 65535",
         ),
-        (
-            "203.0.113.10:0/tcp",
-            TWO,
-            "port 0, which stands for all ports, needs persistence",
-        ),
+        ("203.0.113.10:0/tcp", TWO, "needs `persistence`"),
         (
             "203.0.113.10/tcp",
             TWO,
@@ -243,5 +239,65 @@ fn multi_01_one_server_behind_two_vips() {
     assert_eq!(
         config.pools[config.services[1].pool].servers[0].address,
         IpAddr::from([10, 0, 0, 11])
+    );
+}
+
+/// PER-04, PER-05: any mask is taken, and all ports of a VIP with persistence.
+#[test]
+fn per_04_and_per_05_masks_and_all_ports() {
+    let services = "services:\n\
+        - { name: a, listen: \"203.0.113.100:0/tcp\", pool: web, mode: nat, persistence: { timeout: 300s } }\n\
+        - { name: b, listen: \"203.0.113.100:80/tcp\", pool: web, mode: nat, persistence: { netmask: 0.0.0.0 } }\n\
+        - { name: c, listen: \"203.0.113.100:81/tcp\", pool: web, mode: nat, persistence: { netmask: 255.0.255.0 } }";
+    let config = parse(TWO, services).unwrap();
+    let kept: Vec<_> = config
+        .services
+        .iter()
+        .map(|service| service.persistence.unwrap())
+        .map(|kept| (kept.timeout / 100, kept.netmask.to_string()))
+        .collect();
+    let row = |seconds, netmask: &str| (seconds, netmask.to_owned());
+    assert_eq!(
+        kept,
+        [
+            row(300, "255.255.255.255"),
+            row(360, "0.0.0.0"),
+            row(360, "255.0.255.0")
+        ]
+    );
+    let server = config.pools[0].servers[0];
+    assert_eq!(server.port_for(&config.services[0].listeners[0]), 0);
+}
+
+/// FTP-03: control and data by one mark; a service in each family that the mark's rules have.
+#[test]
+fn ftp_03_a_mark_gathers_ports_and_families() {
+    let config = parse(
+        "[{ address: 10.0.0.11 }]",
+        "marks:\n\
+         - { mark: 21, destination: 203.0.113.100, protocol: tcp, ports: [21, 10000-20000], input: lan }\n\
+         - { mark: 22, destination: [10.9.0.0/16], source: [198.51.100.0/24, 192.0.2.1] }\n\
+         services:\n\
+         - { name: ftp, mark: 21, pool: web, mode: dr, persistence: { timeout: 300 } }\n\
+         - { name: rest, mark: 22, pool: web, mode: dr }",
+    )
+    .unwrap();
+    let keys: Vec<String> = config
+        .services
+        .iter()
+        .flat_map(|service| service.listeners.iter().map(ToString::to_string))
+        .collect();
+    assert_eq!(keys, ["FWM 21", "FWM 22"]);
+    let mark = &config.marks[0];
+    assert_eq!(
+        (mark.ports.len(), mark.ports[1].last, mark.input),
+        (2, 20_000, Some(0))
+    );
+    assert_eq!(config.marks[1].sources[1].to_string(), "192.0.2.1/32");
+    assert!(
+        config
+            .warnings
+            .iter()
+            .all(|warning| !warning.path.starts_with("marks"))
     );
 }

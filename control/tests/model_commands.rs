@@ -4,7 +4,8 @@
 
 use dataplane::flow::Mode;
 use dataplane::packet::MacAddr;
-use dataplane::service::{PortSettings, Server, Tunnel, TunnelChecksum, TunnelKind};
+use dataplane::service::{PersistenceEngine, PortSettings, Server, Tunnel, TunnelChecksum, TunnelKind};
+use dataplane::time::TICKS_PER_SECOND;
 use std::fmt::Write;
 use tidegate::model::Model;
 use tidegate::{config, ipvsadm};
@@ -167,23 +168,59 @@ fn addresses_that_can_be_servers_are_those_of_the_kernel() {
     }
 }
 
+/// CLI-05: a mark names two services, one of each family; the greatest mark is as good as any.
 #[test]
-fn what_is_still_missing_says_so_and_changes_nothing() {
-    let mut model = after(&["-A -t [fd00::100]:80 -s rr"]);
-    let before = table(&model);
-    for (line, error) in [
-        (
-            "-A -t [fd00::100]:81 -s rr -p 60",
-            "persistence (-p) is not supported yet",
-        ),
-        (
-            "-A -f 1 -6 -s rr",
-            "a firewall-mark service (-f) is not supported yet",
-        ),
-    ] {
-        assert_eq!(run(&mut model, line), Err(error.to_owned()), "{line}");
-    }
-    assert_eq!(table(&model), before);
+fn cli_05_marks_and_persistence_are_taken_as_they_are_given() {
+    let mut model = after(&[
+        "-A -f 1 -s rr -p 50 -M 255.255.0.0",
+        "-A -f 1 -6 -s rr -p 50 -M 64",
+        "-A -f 4294967295 -s rr -o",
+        "-A -t 10.0.0.100:0 -s rr -p 60",
+        "-A -u 10.0.0.100:5060 -s rr -p --pe sip",
+        "-a -f 1 -r 10.0.0.11 -m",
+    ]);
+    let exists = Err("Service already exists".to_owned());
+    assert_eq!(run(&mut model, "-A -f 1 -6 -s rr"), exists);
+    let missing = Err("Scheduler or persistence engine not found".to_owned());
+    assert_eq!(run(&mut model, "-A -f 2 -s rr -p --pe nosuch"), missing);
+    let told: Vec<_> = model
+        .services()
+        .map(|entry| {
+            let service = &entry.service;
+            let kept = service.persistence.map(|persistence| {
+                let seconds = persistence.timeout / TICKS_PER_SECOND;
+                (seconds, persistence.netmask.to_string(), persistence.prefix)
+            });
+            (
+                service.key.to_string(),
+                kept,
+                service.engine.map(PersistenceEngine::name),
+            )
+        })
+        .collect();
+    let all = "255.255.255.255";
+    let row = |key: &str, kept: Option<(u32, &str, u8)>, engine| {
+        let kept = kept.map(|(seconds, netmask, prefix)| (seconds, netmask.to_owned(), prefix));
+        (key.to_owned(), kept, engine)
+    };
+    assert_eq!(
+        told,
+        [
+            row("10.0.0.100:0/tcp", Some((60, all, 128)), None),
+            row("10.0.0.100:5060/udp", Some((360, all, 128)), Some("sip")),
+            row("FWM 1", Some((50, "255.255.0.0", 128)), None),
+            row("FWM 1 IPv6", Some((50, all, 64)), None),
+            row("FWM 4294967295", None, None),
+        ]
+    );
+    run(&mut model, "-E -f 1 -s wlc").unwrap();
+    let marked = model
+        .services()
+        .find(|entry| entry.service.key.to_string() == "FWM 1");
+    let marked = &marked.unwrap().service;
+    assert_eq!((marked.persistence, marked.servers[0].port), (None, 0));
+    run(&mut model, "-D -f 1").unwrap();
+    assert_eq!(model.services().count(), 4);
 }
 
 /// Servers see local addresses of their own family.

@@ -204,11 +204,7 @@ fn commands_and_the_file_are_operations_on_the_same_table() {
     run("-A -t 203.0.113.102:443 -s mh -b mh-port").unwrap();
     run("-a -t 203.0.113.102:443 -r 10.0.0.12:443 -g -w 5").unwrap();
     run("-e -t 203.0.113.102:443 -r 10.0.0.12:443 -g -w 0").unwrap();
-    assert!(
-        run("-A -t 203.0.113.101:443 -s rr -p 60")
-            .unwrap_err()
-            .contains("persistence")
-    );
+    run("-E -t 203.0.113.102:443 -s mh -b mh-port -p 60").unwrap();
     assert!(
         run("-A -t 203.0.113.103:443 -s rr --local-addresses x")
             .unwrap_err()

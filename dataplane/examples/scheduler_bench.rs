@@ -55,6 +55,8 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
         scheduler: kind,
         scheduler_flags: SchedulerFlags::NONE,
         tables: SchedulerTables::default(),
+        persistence: None,
+        engine: None,
         one_packet: false,
         translate_replies: false,
         hairpin_snat: false,
@@ -74,6 +76,7 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
         ports: Arc::new([]),
         vips: Arc::default(),
         snat: Arc::default(),
+        marks: Arc::default(),
     };
     Snapshot::new(1, Settings::default(), network, vec![Some(Arc::new(service))])
 }

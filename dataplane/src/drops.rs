@@ -56,6 +56,7 @@ drop_reasons! {
     NoService "no_service" "The VIP has no service on this port; the sender is told, within the rate limit.",
     NoServer "no_server" "The service has no usable server: none, all of weight 0, or all overloaded.",
     ServerGone "server_gone" "The connection's server has been removed from the configuration.",
+    NoCallId "no_call_id" "A datagram without a SIP Call-ID that can be read, to a service that knows its clients by it.",
     NotSyn "not_syn" "A TCP segment that belongs to no connection and does not open one.",
     NotInit "not_init" "An SCTP packet that belongs to no association and does not open one.",
     KeyCollision "key_collision" "An IPv6 packet whose addresses have the digest of another connection's: hardly ever happens.",

@@ -5,7 +5,7 @@ use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, warn};
 use crate::gateway::PortCounters;
-use crate::view::{Drop, Neighbour, Port, Reload, Server, Service, Status, Worker};
+use crate::view::{Drop, Neighbour, Persistence, Port, Reload, Server, Service, Status, Worker};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -223,6 +223,7 @@ fn flags(service: &Service) -> String {
             .filter(|(set, _)| *set)
             .map(|(_, flag)| (*flag).to_owned()),
     );
+    flags.extend(service.persistence.as_ref().map(persistence));
     flags.extend(service.mss_clamp.map(|mss| format!("mss-clamp={mss}")));
     let told = service.client_address.as_str();
     flags.extend((told != "none").then(|| format!("client-address={told}")));
@@ -241,6 +242,18 @@ fn flags(service: &Service) -> String {
             .filter_map(|(name, limit)| Some(format!("{name}={}", (*limit)?))),
     );
     flags.join(",")
+}
+
+/// How clients are kept, as ipvsadm says it: `persistent 300 mask 255.255.255.0 pe sip`.
+fn persistence(persistence: &Persistence) -> String {
+    let mut text = format!("persistent {}", persistence.timeout);
+    if !matches!(&*persistence.mask, "255.255.255.255" | "128") {
+        text += &format!(" mask {}", persistence.mask);
+    }
+    if let Some(engine) = &persistence.engine {
+        text += &format!(" pe {engine}");
+    }
+    text
 }
 
 /// The forwarding mode, and how a tunnel wraps: `tun gue:6080 remote`.

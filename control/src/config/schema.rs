@@ -49,8 +49,8 @@ const SCTP_STATES: [&str; 13] = [
 
 sections! {
     DOCUMENT = "": [
-        "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "vips",
-        "snat", "timeouts", "settings",
+        "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "marks",
+        "vips", "snat", "timeouts", "settings",
     ];
     NODE = "node": [
         "name", "workers", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
@@ -71,12 +71,14 @@ sections! {
     ];
     SERVER_TUNNEL = "pools[].servers[].tunnel": ["type", "port", "checksum"];
     SERVICE = "services[]": [
-        "name", "listen", "pool", "mode", "tunnel", "scheduler", "scheduler_flags", "local_addresses", "one_packet",
+        "name", "listen", "mark", "pool", "mode", "tunnel", "scheduler", "scheduler_flags", "local_addresses", "one_packet",
         "translate_replies", "hairpin_snat", "mss_clamp", "client_address", "timeouts", "on_remove", "drain_deadline",
-        "on_idle", "expire_quiescent", "limits", "slow_start", "bound",
+        "on_idle", "expire_quiescent", "limits", "slow_start", "bound", "persistence",
     ];
     SERVICE_LIMITS = "services[].limits": ["connections", "rate", "client_connections", "client_rate"];
+    PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine"];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
+    MARK = "marks[]": ["mark", "destination", "source", "protocol", "ports", "input"];
     VIP = "vips[]": ["address", "no_service", "no_server"];
     SNAT = "snat[]": [
         "name", "source", "destination", "protocol", "ports", "local_addresses", "timeouts", "connections_per_client",
@@ -89,7 +91,7 @@ sections! {
     SERVICE_TCP_TIMEOUTS = "services[].timeouts.tcp": TCP_STATES;
     SERVICE_SCTP_TIMEOUTS = "services[].timeouts.sctp": SCTP_STATES;
     SETTINGS = "settings": [
-        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "secure_tcp", "embryonic_limit", "no_service",
+        "sloppy_tcp", "sloppy_sctp", "conn_reuse_mode", "expire_nodest_conn", "expire_quiescent_template", "secure_tcp", "embryonic_limit", "no_service",
         "no_server", "no_local_port", "icmp_rate",
         "schedule_icmp", "nat_icmp_send", "pmtu_disc", "transit", "tunnel_source", "fragment_timeout",
     ];

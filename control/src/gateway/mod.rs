@@ -242,7 +242,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Frees slots of deleted services, servers and rules that no connection names any more.
+    /// Frees slots of deleted services, servers and rules that no connection or template names any more.
     fn reclaim(&self, state: &mut State) {
         let epoch = state.model.epoch();
         if self.workers.iter().any(|worker| worker.stats.epoch.get() < epoch) {
@@ -251,7 +251,7 @@ impl Gateway {
         let connections = |slot: u32| {
             self.workers
                 .iter()
-                .map(|worker| worker.stats.servers[slot as usize].now())
+                .map(|worker| worker.stats.servers[slot as usize].named())
                 .sum::<u64>()
         };
         for (owner, slot) in state.model.reclaim(connections) {

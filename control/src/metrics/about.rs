@@ -67,6 +67,7 @@ metrics! {
     WORKER_BUSY_TURNS Counter "tidegate_worker_busy_turns_total" ["worker"] "Turns that found packets.";
     WORKER_EPOCH Gauge "tidegate_worker_epoch" ["worker"] "Number of the snapshot that the worker uses; behind tidegate_epoch for milliseconds after a reload.";
     WORKER_CONNECTIONS Gauge "tidegate_worker_connections" ["worker"] "Connections in the worker's table now.";
+    WORKER_TEMPLATES Gauge "tidegate_worker_templates" ["worker"] "Templates of persistent clients in the worker's table now; they take room there as connections do.";
     WORKER_OPENED Counter "tidegate_worker_connections_opened_total" ["worker"] "Connections that the worker has opened.";
     WORKER_RECEIVED Counter "tidegate_worker_received_packets_total" ["worker"] "Packets received from ports.";
     WORKER_TAKEN_OVER Counter "tidegate_worker_taken_over_packets_total" ["worker"] "Packets taken over from other workers.";

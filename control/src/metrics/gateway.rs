@@ -57,6 +57,7 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
     count(&WORKER_BUSY_TURNS, |stats| stats.busy_turns.get());
     count(&WORKER_EPOCH, |stats| stats.epoch.get());
     count(&WORKER_CONNECTIONS, |stats| stats.connections.get());
+    count(&WORKER_TEMPLATES, |stats| stats.templates.get());
     count(&WORKER_OPENED, |stats| stats.opened.get());
     count(&WORKER_RECEIVED, |stats| stats.received.get());
     count(&WORKER_TAKEN_OVER, |stats| stats.taken_over.get());

@@ -1,11 +1,14 @@
 //! ipvsadm's commands as operations on the model, with what the kernel refuses, in its words.
 
 use super::{LocalGroup, Model, ModelError, ServiceSpec, position};
-use crate::ipvsadm::{self, Command, Endpoint, Forwarding, Refusal, ServiceId};
+use crate::ipvsadm::{self, Command, Endpoint, Family, Forwarding, Mask, Refusal, ServiceId};
 use dataplane::flow::Mode;
 use dataplane::local::LipPool;
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
-use dataplane::service::{Protocol, Server, ServiceKey, Tunnel, TunnelChecksum, TunnelKind};
+use dataplane::service::{
+    Persistence, PersistenceEngine, Protocol, Server, ServiceKey, Tunnel, TunnelChecksum, TunnelKind,
+};
+use dataplane::time::seconds;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -141,7 +144,7 @@ impl Model {
 
     /// The key of a service that exists.
     fn known(&self, id: &ServiceId, otherwise: Refusal) -> Result<ServiceKey, CommandError> {
-        let key = key_of(id)?;
+        let key = key_of(id);
         if self.services.contains_key(&key) {
             Ok(key)
         } else {
@@ -150,11 +153,10 @@ impl Model {
     }
 
     fn spec_of(&self, service: &ipvsadm::Service) -> Result<ServiceSpec, CommandError> {
-        if service.persistence.is_some() {
-            return Err(CommandError::Unsupported("persistence (-p)"));
-        }
-        let key = key_of(&service.id)?;
+        let key = key_of(&service.id);
         let scheduler = SchedulerKind::from_name(&service.scheduler).ok_or(Refusal::NoSuchScheduler)?;
+        let engine = service.engine.as_ref();
+        let engine = engine.map(|name| PersistenceEngine::from_name(name).ok_or(Refusal::NoSuchScheduler));
         let local_pools = match &service.local_addresses {
             Some(name) => vec![self.group(name)?],
             None => Vec::new(),
@@ -165,6 +167,8 @@ impl Model {
             key,
             scheduler,
             scheduler_flags: SchedulerFlags::from_bits(service.flags.0),
+            persistence: service.persistence.map(persistence_of),
+            engine: engine.transpose()?,
             one_packet: service.one_packet,
             translate_replies: present.is_some_and(|service| service.translate_replies),
             hairpin_snat: present.is_some_and(|service| service.hairpin_snat),
@@ -249,12 +253,12 @@ impl Model {
     }
 }
 
-fn key_of(id: &ServiceId) -> Result<ServiceKey, CommandError> {
+fn key_of(id: &ServiceId) -> ServiceKey {
     match *id {
-        ServiceId::Mark { .. } => Err(CommandError::Unsupported("a firewall-mark service (-f)")),
-        ServiceId::Address { port: 0, .. } => {
-            Err(CommandError::Unsupported("a service on every port (port 0)"))
-        }
+        ServiceId::Mark { mark, family } => ServiceKey::Mark {
+            mark,
+            ipv6: family == Family::V6,
+        },
         ServiceId::Address {
             protocol,
             address,
@@ -265,8 +269,16 @@ fn key_of(id: &ServiceId) -> Result<ServiceKey, CommandError> {
                 ipvsadm::Protocol::Udp => Protocol::Udp,
                 ipvsadm::Protocol::Sctp => Protocol::Sctp,
             };
-            Ok(ServiceKey::new(address, port, protocol))
+            ServiceKey::new(address, port, protocol)
         }
+    }
+}
+
+fn persistence_of(persistence: ipvsadm::Persistence) -> Persistence {
+    let each = Persistence::new(seconds(persistence.timeout));
+    match persistence.mask {
+        Mask::V4(netmask) => Persistence { netmask, ..each },
+        Mask::V6(prefix) => Persistence { prefix, ..each },
     }
 }
 

@@ -77,7 +77,13 @@ impl Model {
             .map(|(own, _)| own);
         let listeners = config.services.iter().flat_map(|service| &service.listeners);
         let servers = config.pools.iter().flat_map(|pool| &pool.servers);
-        own.chain(listeners.map(|listener| listener.address))
+        let marked = config.marks.iter().flat_map(|mark| &mark.destinations);
+        own.chain(listeners.filter_map(|listener| listener.key.address()))
+            .chain(
+                marked
+                    .filter(|prefix| prefix.is_host())
+                    .map(|prefix| prefix.address()),
+            )
             .chain(config.vips.iter().map(|vip| vip.address))
             .chain(servers.map(|server| server.address))
             .chain(config.routes.iter().filter_map(|route| route.via))

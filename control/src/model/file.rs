@@ -5,9 +5,9 @@ use super::{LocalGroup, Model, ModelError, ServiceSpec, connected, position};
 use crate::config::{self, Config};
 use dataplane::flow::Timeouts;
 use dataplane::local::{LipPool, PortRange};
-use dataplane::neighbour::{Connected, Route, RouteTable};
+use dataplane::neighbour::{Connected, Prefix, Route, RouteTable};
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::service::{Server, ServiceKey, StaticNeighbour};
+use dataplane::service::{MarkRule, MarkRules, Server, ServiceKey, StaticNeighbour};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -131,6 +131,12 @@ impl Model {
             changed = true;
         }
 
+        let marks = MarkRules::new(mark_rules(config));
+        if marks != *self.network.marks {
+            self.network.marks = Arc::new(marks);
+            changed = true;
+        }
+
         let vips = config.vips.iter().map(|vip| (vip.address, vip.policy)).collect();
         if vips != *self.network.vips {
             self.network.vips = Arc::new(vips);
@@ -175,7 +181,7 @@ impl Model {
                 service
                     .listeners
                     .iter()
-                    .map(move |listener| (service, key_of(listener), listener))
+                    .map(move |listener| (service, listener.key, listener))
             })
         };
         let wanted: HashSet<ServiceKey> = listeners().map(|(_, key, _)| key).collect();
@@ -200,6 +206,8 @@ impl Model {
                 key,
                 scheduler: service.scheduler,
                 scheduler_flags: service.scheduler_flags,
+                persistence: service.persistence,
+                engine: service.engine,
                 one_packet: service.one_packet,
                 translate_replies: service.translate_replies,
                 hairpin_snat: service.hairpin_snat,
@@ -243,7 +251,7 @@ impl Model {
         listener: &config::Listener,
         changes: &mut Changes,
     ) -> Result<(), ModelError> {
-        let key = key_of(listener);
+        let key = listener.key;
         let wanted = config.pools[service.pool]
             .servers
             .iter()
@@ -292,10 +300,6 @@ fn set<T: PartialEq>(old: &mut T, new: T) -> bool {
     changed
 }
 
-fn key_of(listener: &config::Listener) -> ServiceKey {
-    ServiceKey::new(listener.address, listener.port, listener.protocol)
-}
-
 fn server_of(service: &config::Service, server: &config::Server, listener: &config::Listener) -> Server {
     Server {
         slot: 0,
@@ -308,6 +312,30 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
         upper_threshold: server.upper_threshold,
         lower_threshold: server.lower_threshold,
     }
+}
+
+/// The rules of firewall marks, one for each pair of destination and source.
+fn mark_rules(config: &Config) -> Vec<MarkRule> {
+    let mut rules = Vec::new();
+    for mark in &config.marks {
+        for &destination in &mark.destinations {
+            let of_family = |source: &&Prefix| source.address().is_ipv6() == destination.address().is_ipv6();
+            let rule = |source: Option<Prefix>| MarkRule {
+                mark: mark.mark,
+                destination,
+                source,
+                protocol: mark.protocol,
+                ports: mark.ports.iter().map(|ports| ports.first..=ports.last).collect(),
+                input: mark.input.map(|port| PortId(port as u8)),
+            };
+            if mark.sources.is_empty() {
+                rules.push(rule(None));
+            }
+            let sources = mark.sources.iter().filter(of_family);
+            rules.extend(sources.map(|source| rule(Some(*source))));
+        }
+    }
+    rules
 }
 
 fn static_neighbour(neighbour: &config::Neighbour) -> StaticNeighbour {

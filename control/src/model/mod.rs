@@ -25,7 +25,8 @@ use dataplane::neighbour::{
 use dataplane::packet::PortId;
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    ClientAddress, Network, Policy, PortSettings, Server, Service, ServiceKey, Settings, Snapshot,
+    ClientAddress, MarkRule, Network, Persistence, PersistenceEngine, Policy, PortSettings, Server, Service,
+    ServiceKey, Settings, Snapshot,
 };
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
@@ -98,6 +99,7 @@ impl Model {
                 ports: ports.into(),
                 vips: Arc::default(),
                 snat: Arc::default(),
+                marks: Arc::default(),
             },
             snat_names: Vec::new(),
             epoch: 0,
@@ -184,12 +186,14 @@ impl Model {
         let own: Vec<_> = ports()
             .flat_map(|(id, port)| port.addresses.iter().map(move |&(own, _)| (id, own)))
             .collect();
+        let marked = self.network.marks.rules().iter();
         let listed = self.network.vips.keys().copied();
         let vips = self
             .services
             .keys()
             .filter_map(ServiceKey::address)
             .chain(listed)
+            .chain(marked.filter_map(MarkRule::address))
             .chain(more);
         let vips: BTreeSet<_> = vips.collect();
         let vips: Vec<_> = vips
@@ -229,6 +233,8 @@ impl Model {
             scheduler: spec.scheduler,
             scheduler_flags: spec.scheduler_flags,
             tables: SchedulerTables::default(),
+            persistence: spec.persistence,
+            engine: spec.engine,
             one_packet: spec.one_packet,
             translate_replies: spec.translate_replies,
             hairpin_snat: spec.hairpin_snat,
@@ -259,6 +265,8 @@ impl Model {
         let old = &entry.service;
         let same = old.scheduler == spec.scheduler
             && old.scheduler_flags == spec.scheduler_flags
+            && old.persistence == spec.persistence
+            && old.engine == spec.engine
             && old.one_packet == spec.one_packet
             && old.translate_replies == spec.translate_replies
             && old.hairpin_snat == spec.hairpin_snat
@@ -275,6 +283,8 @@ impl Model {
             let service = Service::edit(&mut entry.service);
             service.scheduler = spec.scheduler;
             service.scheduler_flags = spec.scheduler_flags;
+            service.persistence = spec.persistence;
+            service.engine = spec.engine;
             service.one_packet = spec.one_packet;
             service.translate_replies = spec.translate_replies;
             service.hairpin_snat = spec.hairpin_snat;
@@ -381,6 +391,8 @@ struct ServiceSpec {
     key: ServiceKey,
     scheduler: SchedulerKind,
     scheduler_flags: SchedulerFlags,
+    persistence: Option<Persistence>,
+    engine: Option<PersistenceEngine>,
     one_packet: bool,
     translate_replies: bool,
     hairpin_snat: bool,

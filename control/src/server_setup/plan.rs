@@ -1,10 +1,10 @@
 //! What the servers of a service need, found out from the configuration.
 
 use super::SetupError;
-use crate::config::{Config, Pool, Server, Service};
+use crate::config::{Config, Listener, Pool, Prefix, Server, Service};
 use dataplane::flow::Mode;
 use dataplane::forward::tun;
-use dataplane::service::{Tunnel, TunnelKind};
+use dataplane::service::{ServiceKey, Tunnel, TunnelKind};
 use std::net::IpAddr;
 
 /// What to do on servers of one service.
@@ -199,15 +199,30 @@ fn way_mtu(config: &Config, server: IpAddr) -> u16 {
     config.ports.get(port).map_or(1500, |port| port.mtu)
 }
 
+/// The VIPs of a listener: its own, or those whose packets get its firewall mark.
+fn addresses_of(config: &Config, listener: &Listener) -> Vec<IpAddr> {
+    let ServiceKey::Mark { mark, ipv6 } = listener.key else {
+        return listener.key.address().into_iter().collect();
+    };
+    let rules = config.marks.iter().filter(|rule| rule.mark == mark);
+    let alone = |prefix: &&Prefix| prefix.address().is_ipv6() == ipv6 && prefix.is_host();
+    let prefixes = rules.flat_map(|rule| rule.destinations.iter().filter(alone));
+    prefixes.map(|prefix| prefix.address()).collect()
+}
+
 /// The VIPs of a service's listeners, each once.
 fn vips(config: &Config, service: &Service, need: &Need, servers: &[IpAddr]) -> Vec<Vip> {
-    let addresses = distinct(service.listeners.iter().map(|listener| listener.address));
+    let listeners = service.listeners.iter();
+    let addresses = distinct(listeners.flat_map(|listener| addresses_of(config, listener)));
     let also_of = |vip: IpAddr| {
         others(config, service)
             .find(|(other, server)| {
                 servers.contains(&address(server))
                     && other.mode_of(server) == mode(need)
-                    && other.listeners.iter().any(|listener| listener.address == vip)
+                    && other
+                        .listeners
+                        .iter()
+                        .any(|listener| addresses_of(config, listener).contains(&vip))
             })
             .map(|(other, _)| other.name.clone())
     };

@@ -2,18 +2,20 @@
 
 use super::Silent;
 use crate::gateway::Gateway;
-use dataplane::flow;
+use dataplane::flow::{self, Template};
+use dataplane::service::{MarkQuery, MarkRules, Protocol, ServiceKey};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// A connection.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Connection {
     /// The version of this description.
     pub version: u32,
-    /// `tcp`, `udp` or `sctp`; with SNAT also `icmp` or `icmpv6`, which is echo.
+    /// `tcp`, `udp` or `sctp`; with SNAT also `icmp` or `icmpv6`, which is echo; `ip` for the template of a firewall mark.
     pub protocol: String,
     /// The client's address and port.
     pub client: SocketAddr,
@@ -26,7 +28,7 @@ pub struct Connection {
     pub local: Option<SocketAddr>,
     /// The forwarding mode, or `snat`.
     pub mode: String,
-    /// The TCP state, or the protocol's name.
+    /// The TCP or SCTP state, or the protocol's name; of a template, `NONE` or `ASSURED`.
     pub state: String,
     /// Whole seconds until it ends if no more packets come.
     pub expires: u32,
@@ -135,8 +137,7 @@ pub fn connections(
 #[derive(Clone, Debug)]
 pub struct Selection {
     limit: u64,
-    /// Protocol number and virtual address.
-    services: Option<HashSet<(u8, SocketAddr)>>,
+    services: Option<Named>,
     server: Option<End>,
     client: Option<End>,
 }
@@ -171,27 +172,70 @@ impl End {
 
 impl Selection {
     fn has(&self, connection: &flow::Connection) -> bool {
-        let service = (connection.protocol, connection.virtual_address);
         self.services
             .as_ref()
-            .is_none_or(|services| services.contains(&service))
+            .is_none_or(|services| services.has(connection))
             && self.server.is_none_or(|end| end.is(&connection.server))
             && self.client.is_none_or(|end| end.is(&connection.client))
     }
 }
 
 /// The services of that name, or the one that listens there.
-fn named(gateway: &Gateway, name: &str) -> Result<HashSet<(u8, SocketAddr)>, FilterError> {
+fn named(gateway: &Gateway, name: &str) -> Result<Named, FilterError> {
     let state = gateway.state();
+    let keys = || state.model.services().map(|entry| entry.service.key);
     let services = state.model.services();
     let found = services.filter(|entry| entry.name == name || entry.service.key.to_string() == name);
-    let ends = found
-        .map(|entry| entry.service.key)
-        .filter_map(|key| Some((key.protocol()? as u8, (key.address()?, key.port()).into())));
-    let ends: HashSet<_> = ends.collect();
-    if ends.is_empty() {
-        Err(FilterError::NoService(name.to_owned()))
-    } else {
-        Ok(ends)
+    let wanted: HashSet<_> = found.map(|entry| entry.service.key).collect();
+    if wanted.is_empty() {
+        return Err(FilterError::NoService(name.to_owned()));
+    }
+    Ok(Named {
+        wanted,
+        all: keys().collect(),
+        marks: Arc::clone(&state.model.network().marks),
+    })
+}
+
+/// Services that are asked for, and what tells whose a connection is.
+#[derive(Clone, Debug)]
+struct Named {
+    wanted: HashSet<ServiceKey>,
+    all: HashSet<ServiceKey>,
+    marks: Arc<MarkRules>,
+}
+
+impl Named {
+    /// Whether a connection is one of these services: as a new one between its ends would be, but for the port that it
+    /// comes in by.
+    fn has(&self, connection: &flow::Connection) -> bool {
+        let end = connection.virtual_address;
+        let ipv6 = end.is_ipv6();
+        let Some(protocol) = Protocol::from_number(connection.protocol) else {
+            let shown = |key: &ServiceKey| {
+                let mark = key.mark().filter(|_| key.is_ipv6() == ipv6);
+                mark.is_some_and(|mark| Template::address_of_mark(mark, ipv6) == end.ip())
+            };
+            return self.wanted.iter().any(shown);
+        };
+        let marked = self.marks.find(&MarkQuery {
+            source: connection.client.ip(),
+            destination: end.ip(),
+            protocol,
+            port: end.port(),
+            input: None,
+        });
+        let at = |port| ServiceKey::new(end.ip(), port, protocol);
+        let candidates = [
+            marked.map(|mark| ServiceKey::Mark { mark, ipv6 }),
+            Some(at(end.port())),
+            Some(at(21)).filter(|_| protocol == Protocol::Tcp && (end.port() == 20 || end.port() >= 1024)),
+            Some(at(0)),
+        ];
+        let mut known = candidates
+            .into_iter()
+            .flatten()
+            .filter(|key| self.all.contains(key));
+        known.next().is_some_and(|key| self.wanted.contains(&key))
     }
 }

@@ -17,7 +17,7 @@ pub use drops::{Drop, drops};
 pub use local::{LocalAddress, LocalPool, LocalServer, local_pools};
 pub use neighbours::{Neighbour, neighbours};
 pub use ports::{Port, ports};
-pub use services::{Server, Service, Table, services, table};
+pub use services::{Persistence, Server, Service, Table, services, table};
 pub use snat::{SnatRule, snat};
 pub use status::{Reload, Status, status};
 pub use workers::{Worker, workers};

@@ -4,6 +4,7 @@ use crate::gateway::{Gateway, ServerTotals, State};
 use crate::model::VirtualService;
 use dataplane::flow::Mode;
 use dataplane::service::{self, TunnelChecksum, TunnelKind};
+use dataplane::time::TICKS_PER_SECOND;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -28,6 +29,9 @@ pub struct Service {
     pub scheduler: String,
     /// The scheduler's flags, such as `sh-port`.
     pub scheduler_flags: Vec<String>,
+    /// How clients are kept on their server, if they are.
+    #[serde(default)]
+    pub persistence: Option<Persistence>,
     /// Whether each datagram is scheduled on its own.
     pub one_packet: bool,
     /// Whether the answers of NAT servers to such datagrams are translated back.
@@ -72,6 +76,31 @@ impl Service {
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.listen == name
+    }
+}
+
+/// How a service keeps its clients.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Persistence {
+    /// How long a client's server is remembered after its last connection was opened, in seconds.
+    pub timeout: u32,
+    /// Which bits of a client's address count: a mask of IPv4, a length of IPv6.
+    pub mask: String,
+    /// What else makes a client, such as `sip`.
+    pub engine: Option<String>,
+}
+
+impl Persistence {
+    fn of(service: &service::Service) -> Option<Persistence> {
+        let persistence = service.persistence?;
+        Some(Persistence {
+            timeout: persistence.timeout / TICKS_PER_SECOND,
+            mask: match service.key.is_ipv6() {
+                true => persistence.prefix.to_string(),
+                false => persistence.netmask.to_string(),
+            },
+            engine: service.engine.map(|engine| engine.name().to_owned()),
+        })
     }
 }
 
@@ -240,6 +269,7 @@ fn service_view(
             .names(service.scheduler)
             .map(str::to_owned)
             .collect(),
+        persistence: Persistence::of(service),
         one_packet: service.one_packet,
         translate_replies: service.translate_replies,
         hairpin_snat: service.hairpin_snat,

@@ -9,13 +9,14 @@ use super::addresses::Ends;
 use super::record::{Flags, Mode, Record};
 use super::sctp::SctpState;
 use super::state::TcpState;
+use super::template::Template;
 use super::timeouts::Timeouts;
 use crate::time::{TICKS_PER_SECOND, Tick};
 
 /// One connection or template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// The IP protocol number.
+    /// The IP protocol number; 0 for the template of a firewall mark.
     pub protocol: u8,
     /// The client's address and port.
     pub client: SocketAddr,
@@ -54,6 +55,12 @@ impl Connection {
         timeouts: &Timeouts,
         now: Tick,
     ) -> Connection {
+        let server = match (record.has_outbound(), server.port()) {
+            (true, _) => ends.server,
+            // Such a server gets packets on the port that they have.
+            (false, 0) => SocketAddr::new(server.ip(), ends.virtual_address.port()),
+            (false, _) => server,
+        };
         Connection {
             protocol: record.protocol,
             client: ends.client,
@@ -65,7 +72,32 @@ impl Connection {
             state: state_name(record),
             remaining: timeouts.deadline(record).since(now) / TICKS_PER_SECOND,
             inactive: record.flags.has(Flags::INACTIVE),
-            template: record.flags.has(Flags::TEMPLATE),
+            template: false,
+        }
+    }
+
+    /// Describes the record of a template. `server` is as for [`Connection::describe`].
+    #[must_use]
+    pub fn describe_template(
+        record: &Record,
+        template: &Template,
+        server: SocketAddr,
+        now: Tick,
+    ) -> Connection {
+        let [client, virtual_address, server] = template.ends(server);
+        let deadline = record.last_seen().after(record.template_timeout());
+        Connection {
+            protocol: template.protocol,
+            client,
+            virtual_address,
+            server,
+            local: None,
+            mode: record.mode(),
+            snat: false,
+            state: record.template_state(),
+            remaining: deadline.since(now) / TICKS_PER_SECOND,
+            inactive: false,
+            template: true,
         }
     }
 

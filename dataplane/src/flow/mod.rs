@@ -14,6 +14,7 @@ pub mod sctp;
 pub mod sequences;
 pub mod state;
 pub mod table;
+pub mod template;
 pub mod timeouts;
 pub mod wheel;
 
@@ -27,5 +28,6 @@ pub use sctp::SctpState;
 pub use sequences::Sequences;
 pub use state::TcpState;
 pub use table::{ConnectionTable, FlowIndex, Hit, InsertError, Query};
+pub use template::Template;
 pub use timeouts::Timeouts;
 pub use wheel::{Verdict, Wheel};

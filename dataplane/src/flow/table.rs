@@ -10,6 +10,7 @@ use super::hash::FlowHasher;
 use super::index::{Probe, TagIndex};
 use super::lines::Lines;
 use super::record::{Direction, Flags, Record, RecordId};
+use super::template::{self, Template};
 use crate::arch::prefetch;
 use crate::memory::{Pages, Slab};
 use crate::packet::FlowKey;
@@ -349,6 +350,37 @@ impl<X: FlowIndex> ConnectionTable<X> {
             self.addresses.free(extension);
         }
         inserted
+    }
+
+    /// Adds a template, whose record has its key.
+    ///
+    /// # Errors
+    /// [`InsertError::TableFull`], and nothing has changed.
+    pub fn insert_template(&mut self, record: Record, template: &Template) -> Result<RecordId, InsertError> {
+        self.insert_v6(record, template.addresses())
+    }
+
+    /// The template that is found by this key, which is its own.
+    #[must_use]
+    pub fn find_template(&self, template: &Template, key: FlowKey) -> Option<RecordId> {
+        let Hit { id, .. } = self.lookup(&self.query(key, template::PROTOCOL))?;
+        (*self.addresses(self.get(id)) == template.addresses()).then_some(id)
+    }
+
+    /// A template is not to be found any more; it stays until it ends, and is listed.
+    pub fn retire_template(&mut self, id: RecordId) {
+        let record = self.records[id.index()];
+        self.index
+            .remove(&self.query(record.inbound, record.protocol), id.0);
+        self.records[id.index()].retire();
+    }
+
+    /// The template that a record is.
+    #[must_use]
+    pub fn template(&self, record: &Record) -> Option<Template> {
+        record
+            .is_template()
+            .then(|| Template::of(record, self.addresses(record)))
     }
 
     /// The addresses of a connection with an IPv6 key.

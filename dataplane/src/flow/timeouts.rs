@@ -86,11 +86,16 @@ impl Timeouts {
         }
     }
 
-    /// When this connection ends if no more packets come.
+    /// When this connection ends if no more packets come, or this template if it is not used any more.
     #[inline]
     #[must_use]
     pub fn deadline(&self, record: &Record) -> Tick {
-        record.last_seen().after(self.of(record.protocol, record.state))
+        let timeout = if record.is_template() {
+            record.template_timeout()
+        } else {
+            self.of(record.protocol, record.state)
+        };
+        record.last_seen().after(timeout)
     }
 }
 

@@ -62,6 +62,12 @@ impl Prefix {
         self.length
     }
 
+    /// Whether it is one address.
+    #[must_use]
+    pub const fn is_host(self) -> bool {
+        self.length == width(self.address)
+    }
+
     /// The last address: the directed broadcast where the prefix is an IPv4 network of more than two hosts.
     #[must_use]
     pub const fn last(self) -> IpAddr {

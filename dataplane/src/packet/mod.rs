@@ -19,6 +19,7 @@ pub mod nd;
 mod partial;
 pub mod rewrite;
 pub mod sctp;
+pub mod sip;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

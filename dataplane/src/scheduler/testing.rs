@@ -42,6 +42,8 @@ pub(crate) fn service(kind: SchedulerKind, servers: Vec<Server>) -> Service {
         scheduler: kind,
         scheduler_flags: SchedulerFlags::NONE,
         tables: SchedulerTables::default(),
+        persistence: None,
+        engine: None,
         one_packet: false,
         translate_replies: false,
         hairpin_snat: false,

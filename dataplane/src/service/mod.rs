@@ -11,6 +11,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 mod key;
+mod marks;
+mod persistence;
 mod policy;
 mod port;
 mod snapshot;
@@ -19,6 +21,8 @@ mod snat;
 mod tests;
 
 pub use key::ServiceKey;
+pub use marks::{MarkQuery, MarkRule, MarkRules};
+pub use persistence::{Persistence, PersistenceEngine};
 pub use policy::{Limits, OnRemove, Policy};
 pub use port::{PortSettings, StaticNeighbour, Vlan};
 pub use snapshot::{Network, Presence, Snapshot};
@@ -135,7 +139,7 @@ pub struct Server {
     pub slot: u32,
     /// The server's address. Of the service's family, but for TUN.
     pub address: IpAddr,
-    /// The server's port, host order.
+    /// The server's port, host order; 0 = the one that the packet has, see [`Service::port_of`].
     pub port: u16,
     /// Share of new connections; 0 = quiesced. At most 2,147,483,647.
     pub weight: u32,
@@ -165,6 +169,10 @@ pub struct Service {
     pub scheduler_flags: SchedulerFlags,
     /// Its memory, made with the snapshot.
     pub tables: SchedulerTables,
+    /// How clients are kept on their server; none = they are not.
+    pub persistence: Option<Persistence>,
+    /// What makes a client beside its address, where there is persistence.
+    pub engine: Option<PersistenceEngine>,
     /// Every datagram is scheduled on its own, without a connection (UDP only).
     pub one_packet: bool,
     /// One-packet NAT: replies of the servers are translated back although no connection remains.
@@ -194,6 +202,14 @@ impl Service {
         let service = Arc::make_mut(shared);
         service.tables = SchedulerTables::default();
         service
+    }
+
+    /// The port of `server` (host order) that a packet to this port goes to. A service with persistence translates only
+    /// its own port, as in LVS: what comes to other ones, by a mark or as data of FTP, keeps its own.
+    #[must_use]
+    pub fn port_of(&self, server: &Server, port: u16) -> u16 {
+        let keeps = server.port == 0 || self.persistence.is_some() && port != self.key.port();
+        if keeps { port } else { server.port }
     }
 
     /// Makes the scheduler's memory for that many workers, unless it is there.
@@ -242,6 +258,8 @@ pub struct Settings {
     pub sloppy_tcp: bool,
     /// Bit 0: a SYN on a connection in TIME_WAIT opens a new one; bit 1: also in DR's FIN_WAIT.
     pub conn_reuse_mode: u8,
+    /// Whether a persistent client leaves a server of weight 0 with its next connection.
+    pub expire_quiescent_template: bool,
     /// Whether a packet of a connection whose server is gone ends the connection.
     pub expire_nodest_conn: bool,
     /// LVS's defence against half-open connections: 0 never, 3 always, 1 and 2 while connections are short of room.
@@ -283,6 +301,7 @@ impl Default for Settings {
             timeouts: Timeouts::default(),
             sloppy_tcp: false,
             conn_reuse_mode: 1,
+            expire_quiescent_template: false,
             expire_nodest_conn: false,
             secure_tcp: 0,
             embryonic_limit: 100,

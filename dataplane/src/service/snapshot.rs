@@ -1,7 +1,7 @@
 //! The snapshot itself, with what is derived from its services so that no packet has to search.
 
 use super::{
-    NoServer, NoService, PortSettings, Protocol, Server, Service, ServiceKey, Settings, SnatRules,
+    MarkRules, NoServer, NoService, PortSettings, Protocol, Server, Service, ServiceKey, Settings, SnatRules,
     StaticNeighbour, VipPolicy,
 };
 use crate::flow::{Flags, Mode, Record, Timeouts};
@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
     /// The rules of SNAT; shared with the predecessor while unchanged.
     pub snat: Arc<SnatRules>,
+    /// The rules of firewall marks; shared with the predecessor while unchanged.
+    pub marks: Arc<MarkRules>,
     services: Vec<Option<Arc<Service>>>,
     by_key: HashMap<ServiceKey, u32>,
     /// By server slot.
@@ -74,6 +76,8 @@ pub struct Network {
     pub vips: Arc<HashMap<IpAddr, VipPolicy>>,
     /// The rules of SNAT.
     pub snat: Arc<SnatRules>,
+    /// The rules of firewall marks.
+    pub marks: Arc<MarkRules>,
 }
 
 impl Snapshot {
@@ -120,6 +124,7 @@ impl Snapshot {
             ports,
             vips,
             snat,
+            marks,
         } = network;
         Snapshot {
             epoch,
@@ -131,6 +136,7 @@ impl Snapshot {
             ports,
             vips,
             snat,
+            marks,
             services,
             by_key,
             present,
@@ -156,6 +162,20 @@ impl Snapshot {
     #[must_use]
     pub fn find(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
         self.service(*self.by_key.get(key)?)
+    }
+
+    /// The service of packets to this endpoint (port in host order). One on that very port comes first; then, as in LVS,
+    /// the persistent service of FTP's port for what may be data of FTP, and the one for all ports.
+    #[must_use]
+    pub fn find_for(&self, address: IpAddr, port: u16, protocol: Protocol) -> Option<&Arc<Service>> {
+        const FTP: u16 = 21;
+        const FTP_DATA: u16 = 20;
+        let at = |port| self.find(&ServiceKey::new(address, port, protocol));
+        let persistent = |port| at(port).filter(|service| service.persistence.is_some());
+        let maybe_data = protocol == Protocol::Tcp && (port == FTP_DATA || port >= 1024);
+        at(port)
+            .or_else(|| persistent(FTP).filter(|_| maybe_data))
+            .or_else(|| persistent(0))
     }
 
     /// Whether there is neither a service nor a rule of SNAT. LVS then touches no packet, not even of the connections
@@ -274,13 +294,17 @@ fn replies(services: &[Option<Arc<Service>>]) -> HashMap<(IpAddr, u16, Protocol)
 
 fn nat_servers(services: &[Option<Arc<Service>>]) -> HashSet<(IpAddr, u16, Protocol)> {
     let ends = |service: &Arc<Service>| {
-        // LVS asks for the endpoints of servers without regard to marks, whose servers have port 0.
-        let Some(protocol) = service.key.protocol() else {
-            return Vec::new();
-        };
+        let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+        let own = service.key.protocol();
+        let protocols = all
+            .into_iter()
+            .filter(move |one| own.is_none_or(|own| own == *one));
         let nat = service.servers.iter().filter(|server| server.mode == Mode::Nat);
-        nat.map(|server| (server.address, server.port, protocol))
-            .collect()
+        nat.flat_map(|server| {
+            let protocols = protocols.clone();
+            protocols.map(move |protocol| (server.address, server.port, protocol))
+        })
+        .collect::<Vec<_>>()
     };
     services.iter().flatten().flat_map(ends).collect()
 }

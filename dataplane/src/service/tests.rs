@@ -43,6 +43,8 @@ fn service(slot: u32, key: ServiceKey, servers: &[(u32, &str, u16, Mode)]) -> Se
         scheduler: SchedulerKind::Rr,
         scheduler_flags: SchedulerFlags::NONE,
         tables: SchedulerTables::default(),
+        persistence: None,
+        engine: None,
         one_packet: true,
         translate_replies: true,
         hairpin_snat: false,
@@ -66,6 +68,7 @@ fn snapshot(services: Vec<Service>, change: impl FnOnce(&mut Settings, &mut Netw
         ports: Arc::new([]),
         vips: Arc::default(),
         snat: Arc::default(),
+        marks: Arc::default(),
     };
     change(&mut settings, &mut network);
     // A hole, as a deleted service leaves it.

@@ -3,7 +3,8 @@
 
 use super::{Io, ServerState, Worker, WorkerStats};
 use crate::flow::{
-    Addresses6, ConnectionTable, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, TcpState,
+    Addresses6, ConnectionTable, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, SctpState,
+    TcpState,
 };
 use crate::local::Pair;
 use crate::packet::{Headers, ipv4, sctp};
@@ -31,7 +32,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         stats.connections.add(1);
         stats.inactive.up();
         self.stats.opened.add(1);
-        self.stats.connections.set(self.table.len() as u64);
+        self.count_connections();
         self.weigh(server);
         self.count_in(id, &record);
         self.follow_sequences(id);
@@ -48,6 +49,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// As [`Worker::close`], for a connection whose timer is already off the wheel.
     pub(super) fn forget(&mut self, id: RecordId) {
         let record = *self.table.get(id);
+        if record.is_template() {
+            return self.forget_template(id);
+        }
+        self.let_go(&record);
         let stats = &self.stats.servers[record.server as usize];
         if record.flags.has(Flags::INACTIVE) {
             stats.inactive.down()
@@ -66,7 +71,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         self.count_out(&record);
         self.table.remove(id);
-        self.stats.connections.set(self.table.len() as u64);
+        self.count_connections();
         self.weigh(record.server);
         self.disturbed.closed = true;
     }
@@ -99,7 +104,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 }
             }
             ipv4::SCTP => next_sctp(record, direction, headers.l4_flags),
-            _ => old,
+            _ => {
+                // The first answer to a persistent client.
+                if direction == Direction::Outbound
+                    && record.flags.has(Flags::EXTENDED)
+                    && !record.flags.has(Flags::SEEN_OUTPUT)
+                {
+                    record.flags.set(Flags::SEEN_OUTPUT, true);
+                    self.assure_template(id);
+                }
+                old
+            }
         };
         if new != old {
             self.change_state(id, old, new);
@@ -128,9 +143,23 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         record.state = new;
         let stats = &self.stats.servers[record.server as usize];
-        let (active, closing) = match record.protocol {
-            ipv4::SCTP => (record.sctp_state().is_active(), record.sctp_state().is_closing()),
-            _ => (record.tcp_state().is_active(), record.tcp_state().is_closing()),
+        let (active, closing, established) = match record.protocol {
+            ipv4::SCTP => {
+                let state = record.sctp_state();
+                (
+                    state.is_active(),
+                    state.is_closing(),
+                    state == SctpState::Established,
+                )
+            }
+            _ => {
+                let state = record.tcp_state();
+                (
+                    state.is_active(),
+                    state.is_closing(),
+                    state == TcpState::Established,
+                )
+            }
         };
         if active == record.flags.has(Flags::INACTIVE) {
             record.flags.set(Flags::INACTIVE, !active);
@@ -143,6 +172,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             let server = record.server;
             self.tell_load(server);
+        }
+        if established {
+            self.assure_template(id);
         }
         let record = self.table.get_mut(id);
         let protocol = record.protocol;

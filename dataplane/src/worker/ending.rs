@@ -24,8 +24,9 @@ enum Fate {
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// What becomes of a connection of this server by itself, without a packet.
     fn fate(&self, record: &Record) -> Fate {
-        if self.snapshot.server_present(record.server) {
-            // One that is quiesced keeps what it has, until a datagram comes.
+        if record.is_template() || self.snapshot.server_present(record.server) {
+            // One that is quiesced keeps what it has, until a datagram comes. A template is not used without its
+            // server, and waits for its time to be over.
             return Fate::Stays;
         }
         let state = &self.servers[record.server as usize];

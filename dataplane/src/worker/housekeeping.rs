@@ -141,6 +141,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let record = self.table.get(id);
             let deadline = self.snapshot.timeouts_of(record).deadline(record);
             match Verdict::at(deadline, self.now) {
+                Verdict::Expired if self.hold_template(id) => {}
                 Verdict::Expired => self.time_out(id),
                 Verdict::Rearm(deadline) => {
                     self.look_after_header(id);
@@ -337,7 +338,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     },
                 }),
         );
-        self.passes_by = snapshot.has_nat() || snapshot.settings.transit || !snapshot.snat.is_empty();
+        self.passes_by = snapshot.has_nat()
+            || snapshot.settings.transit
+            || !snapshot.snat.is_empty()
+            || snapshot.marks.has_prefixes();
         self.outbound = snat::Outbound::of(snapshot);
     }
 

@@ -163,7 +163,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         {
             return Err(Elsewhere::Settled(owner));
         }
-        if class != AddressClass::Vip || !self.snapshot.settings.schedule_icmp {
+        if !matches!(class, AddressClass::Vip | AddressClass::None) || !self.snapshot.settings.schedule_icmp {
             return Err(DropReason::NoConnection.into());
         }
         let hit = self.open_by_error(headers, packet, &quote, &ends)?;
@@ -214,12 +214,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
         self.admit(service, &opening, ends)
             .map_err(|refusal| refusal.reason)?;
-        let server = self.pick_in(service, ends).ok_or(DropReason::NoServer)?;
-        if server.mode == Mode::Fullnat {
+        let choice = self.choose(service, &opening, packet.bytes(), ends);
+        let choice = choice.map_err(|Refusal { reason, .. }| reason)?;
+        if choice.server.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.
             return Err(DropReason::NoConnection.into());
         }
-        let id = self.open_connection(&opening, packet.bytes(), ends, service, &server)?;
+        let id = self.open_connection(&opening, packet.bytes(), ends, service, &choice.server)?;
+        self.remember(&choice, service, Some(id))?;
         Ok(Hit {
             id,
             direction: Direction::Inbound,

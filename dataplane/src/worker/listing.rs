@@ -110,13 +110,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 } else {
                     servers[record.server as usize].end
                 };
-                let _ = listing.entries.push(Connection::describe(
-                    record,
-                    &ends,
-                    server,
-                    snapshot.timeouts_of(record),
-                    *now,
-                ));
+                let timeouts = snapshot.timeouts_of(record);
+                let _ = listing.entries.push(match table.template(record) {
+                    Some(template) => Connection::describe_template(record, &template, server, *now),
+                    None => Connection::describe(record, &ends, server, timeouts, *now),
+                });
             })
         });
         let neighbours = go_on(&mut listings.neighbours, |listing, told, slice| {

@@ -30,6 +30,7 @@ mod listing;
 mod mailbox;
 mod memory_io;
 mod opening;
+mod persistence;
 mod pressure;
 mod proxy;
 mod rate;

@@ -8,7 +8,9 @@ use crate::flow::{FlowIndex, RecordId};
 use crate::neighbour::AddressClass;
 use crate::packet::{Headers, Packet, PortId, ipv4, sctp, tcp};
 use crate::scheduler::{Arrival, Scheduler};
-use crate::service::{NoServer, NoService, Protocol, Server, Service, ServiceKey, Snapshot};
+use crate::service::{
+    MarkQuery, NoServer, NoService, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
+};
 use std::net::IpAddr;
 
 /// What the gateway tells a sender whose packet it does not forward.
@@ -77,29 +79,39 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if self.snapshot.addresses.class_of(ends.source) != AddressClass::None {
             return Err(DropReason::BadSource.into());
         }
-        if self.snapshot.addresses.class_of(ends.destination) == AddressClass::None {
+        let marked = service_of_mark(&self.snapshot, headers, &ends, Some(port));
+        let class = self.snapshot.addresses.class_of(ends.destination);
+        if class == AddressClass::None && (marked.is_none() || !may_open(headers, &self.snapshot.settings)) {
             return self.pass_by(headers, packet, &ends, port);
         }
-        let service = service_for(&self.snapshot, headers, &ends)?;
-        let (slot, one_packet) = (service.slot, service.one_packet);
+        let service = service_for(&self.snapshot, headers, &ends, marked)?;
+        // A mark may be that of TCP packets too.
+        let one_packet = service.one_packet && headers.protocol == ipv4::UDP;
+        let slot = service.slot;
         self.admit(slot, headers, &ends)?;
-        let server = self
-            .pick_in(slot, &ends)
-            .ok_or_else(|| no_server(&self.snapshot, ends.destination))?;
+        let choice = self.choose(slot, headers, packet.bytes(), &ends)?;
         if one_packet {
+            self.remember(&choice, slot, None)?;
             return self
-                .forward_once(headers, packet, &ends, &server, port)
+                .forward_once(headers, packet, &ends, &choice.server, port)
                 .map(Scheduled::Once);
         }
-        self.open_connection(headers, packet.bytes(), &ends, slot, &server)
-            .map(Scheduled::Connection)
+        let id = self.open_connection(headers, packet.bytes(), &ends, slot, &choice.server)?;
+        self.remember(&choice, slot, Some(id))?;
+        Ok(Scheduled::Connection(id))
     }
 
-    /// The server that a connection which is opened by an ICMP error would get.
+    /// The service of a connection that is opened by an ICMP error.
     pub(super) fn service_of(&self, headers: &Headers, ends: &Ends) -> Option<u32> {
         let protocol = Protocol::from_number(headers.protocol)?;
-        let key = ServiceKey::new(ends.destination, ends.destination_port, protocol);
-        self.snapshot.find(&key).map(|service| service.slot)
+        // Nothing tells the port that the connection's own packets will come in by.
+        let marked = service_of_mark(&self.snapshot, headers, ends, None);
+        let found = marked.or_else(|| {
+            let (address, port) = (ends.destination, ends.destination_port);
+            let service = self.snapshot.find_for(address, port, protocol);
+            service.map(AsRef::as_ref)
+        });
+        found.map(|service| service.slot)
     }
 
     /// The server of a service that a new connection between these ends goes to.
@@ -122,29 +134,65 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 }
 
-/// The service that the packet asks for, if it may open a connection at all.
-fn service_for<'a>(snapshot: &'a Snapshot, headers: &Headers, ends: &Ends) -> Result<&'a Service, Refusal> {
+/// The service of the firewall mark that the packet gets, if there is one. It comes before those of the packet's
+/// endpoint, as in LVS.
+fn service_of_mark<'a>(
+    snapshot: &'a Snapshot,
+    headers: &Headers,
+    ends: &Ends,
+    input: Option<PortId>,
+) -> Option<&'a Service> {
+    if snapshot.marks.is_empty() {
+        return None;
+    }
+    let mark = snapshot.marks.find(&MarkQuery {
+        source: ends.source,
+        destination: ends.destination,
+        protocol: Protocol::from_number(headers.protocol)?,
+        port: ends.destination_port,
+        input,
+    })?;
+    let ipv6 = ends.destination.is_ipv6();
+    snapshot.find(&ServiceKey::Mark { mark, ipv6 }).map(AsRef::as_ref)
+}
+
+/// Whether the packet is one that may open a connection.
+fn may_open(headers: &Headers, settings: &Settings) -> bool {
+    match headers.protocol {
+        ipv4::TCP => opens_tcp(headers.l4_flags, settings.sloppy_tcp),
+        ipv4::SCTP => opens_sctp(headers.l4_flags, settings.sloppy_sctp),
+        _ => true,
+    }
+}
+
+/// The service that the packet asks for, if it may open a connection at all; `marked` is that of its firewall mark.
+fn service_for<'a>(
+    snapshot: &'a Snapshot,
+    headers: &Headers,
+    ends: &Ends,
+    marked: Option<&'a Service>,
+) -> Result<&'a Service, Refusal> {
     let (no_service, _) = snapshot.vip_policy(ends.destination);
     let silent = no_service == NoService::Drop || ends_something(headers);
     let reply = if silent { Reply::Silence } else { Reply::Reset };
     let refusal = |reason| Refusal { reason, reply };
-    if snapshot.addresses.class_of(ends.destination) != AddressClass::Vip {
-        return Err(refusal(DropReason::NoConnection));
+    match snapshot.addresses.class_of(ends.destination) {
+        AddressClass::Vip => {}
+        AddressClass::None if marked.is_some() => {}
+        _ => return Err(refusal(DropReason::NoConnection)),
     }
-    let settings = &snapshot.settings;
-    match headers.protocol {
-        ipv4::TCP if !opens_tcp(headers.l4_flags, settings.sloppy_tcp) => {
-            return Err(refusal(DropReason::NotSyn));
-        }
-        ipv4::SCTP if !opens_sctp(headers.l4_flags, settings.sloppy_sctp) => {
-            return Err(refusal(DropReason::NotInit));
-        }
-        _ => {}
+    if !may_open(headers, &snapshot.settings) {
+        return Err(refusal(match headers.protocol {
+            ipv4::SCTP => DropReason::NotInit,
+            _ => DropReason::NotSyn,
+        }));
     }
     let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
-    let key = ServiceKey::new(ends.destination, ends.destination_port, protocol);
-    let service = snapshot.find(&key);
-    service.map(AsRef::as_ref).ok_or(refusal(DropReason::NoService))
+    let service = marked.or_else(|| {
+        let found = snapshot.find_for(ends.destination, ends.destination_port, protocol);
+        found.map(AsRef::as_ref)
+    });
+    service.ok_or(refusal(DropReason::NoService))
 }
 
 /// Whether this is a reset or an abort. It is never answered (RFC 9293 3.10.7.1, RFC 9260 8.4), so it must not use up
@@ -158,11 +206,14 @@ pub(super) fn ends_something(headers: &Headers) -> bool {
 }
 
 /// What becomes of a packet whose service has no usable server. LVS answers with ICMP, for TCP too: a reset would
-/// say that the service does not exist.
+/// say that the service does not exist. In the name of an address that is not the gateway's, nothing is said.
 pub(super) fn no_server(snapshot: &Snapshot, vip: IpAddr) -> Refusal {
     Refusal {
         reason: DropReason::NoServer,
-        reply: reply_by(snapshot.vip_policy(vip).1),
+        reply: match snapshot.addresses.class_of(vip) {
+            AddressClass::Vip => reply_by(snapshot.vip_policy(vip).1),
+            _ => Reply::Silence,
+        },
     }
 }
 

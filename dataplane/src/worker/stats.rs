@@ -79,6 +79,8 @@ pub struct ServerStats {
     pub active: Gauge,
     /// Connections that count as inactive now.
     pub inactive: Gauge,
+    /// Templates of persistent clients now.
+    pub templates: Gauge,
 }
 
 impl ServerStats {
@@ -87,6 +89,12 @@ impl ServerStats {
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::from(self.active.get()) + u64::from(self.inactive.get())
+    }
+
+    /// Records that name the slot now: connections and templates.
+    #[must_use]
+    pub fn named(&self) -> u64 {
+        self.now() + u64::from(self.templates.get())
     }
 }
 
@@ -132,6 +140,8 @@ pub struct WorkerStats {
     pub servers: Vec<ServerStats>,
     /// Connections in the table now.
     pub connections: Counter,
+    /// Templates of persistent clients in the table now.
+    pub templates: Counter,
     /// Connections opened, ever.
     pub opened: Counter,
     /// Turns of the loop.
@@ -173,6 +183,7 @@ impl WorkerStats {
             port_sent: zeroes(ports),
             servers: zeroes(servers),
             connections: Counter::default(),
+            templates: Counter::default(),
             opened: Counter::default(),
             turns: Counter::default(),
             busy_turns: Counter::default(),

@@ -7,14 +7,16 @@ use super::wire::*;
 use super::{ALLOCATED, FREED, Rig};
 use dataplane::drops::DropReason;
 use dataplane::flow::Mode;
+use dataplane::neighbour::Prefix;
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::service::{ClientAddress, Protocol};
+use dataplane::service::{ClientAddress, MarkRule, Persistence, Protocol};
 use dataplane::time::seconds;
 use dataplane::worker::Order;
 use std::net::SocketAddr;
 
-/// In both families: TCP, UDP and SCTP by NAT at port 80, a tunnel to the other family at 81, DR at 82, single
-/// packets by NAT with their replies at 83, TCP and UDP by FULLNAT to the other family at 85.
+/// In both families: TCP, UDP and SCTP by NAT at port 80, a tunnel to the other family at 81, DR with persistence at 82,
+/// single packets by NAT with their replies at 83, TCP and UDP by FULLNAT to the other family at 85; and a firewall
+/// mark that no service is for.
 fn plan() -> Plan {
     let mut plan = Plan::dual();
     plan.sizes.connections = 400;
@@ -23,13 +25,24 @@ fn plan() -> Plan {
     plan.settings.icmp_rate = 15;
     plan.settings.transit = true;
     plan.settings.fragment_timeout = seconds(1);
+    plan.marks = vec![MarkRule {
+        mark: 7,
+        destination: Prefix::around(Family::V4.vip(0).ip(), 24),
+        source: None,
+        protocol: None,
+        ports: Vec::new(),
+        input: None,
+    }];
     for (family, other) in [(Family::V4, Family::V6), (Family::V6, Family::V4)] {
         for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
             let slot = plan.add(family.vip(80), protocol, vec![family.real(1, Mode::Nat, 8080)]);
             plan.edit(slot, |service| service.mss_clamp = 1300);
         }
         plan.add(family.vip(81), Protocol::Tcp, vec![other.real(2, Mode::Tun, 81)]);
-        plan.add(family.vip(82), Protocol::Tcp, vec![family.real(3, Mode::Dr, 82)]);
+        let kept = plan.add(family.vip(82), Protocol::Tcp, vec![family.real(3, Mode::Dr, 82)]);
+        plan.edit(kept, |service| {
+            service.persistence = Some(Persistence::new(seconds(2)))
+        });
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let slot = plan.add(family.vip(85), protocol, vec![other.real(6, Mode::Fullnat, 85)]);
             plan.edit(slot, |service| service.client_address = ClientAddress::Toa);

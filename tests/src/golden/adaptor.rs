@@ -61,6 +61,9 @@ impl Gateway for Engine {
                 self.0
                     .change_settings(|settings| settings.conn_reuse_mode = value.clamp(0, 3) as u8);
             }
+            "expire_quiescent_template" => self
+                .0
+                .change_settings(|settings| settings.expire_quiescent_template = on),
             "expire_nodest_conn" => self
                 .0
                 .change_settings(|settings| settings.expire_nodest_conn = on),

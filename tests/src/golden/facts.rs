@@ -3,7 +3,7 @@
 
 use super::recording::{Recording, Shape};
 use std::collections::BTreeSet;
-use tidegate::ipvsadm::{self, Command, Forwarding, ServiceId, Tunnel};
+use tidegate::ipvsadm::{self, Command, Forwarding, Tunnel};
 
 /// The shape of a recording, without its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,9 +28,6 @@ pub(super) enum Mode {
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) kind: Kind,
-    pub(super) persistence: bool,
-    pub(super) engine: bool,
-    pub(super) marks: bool,
     pub(super) sysctls: BTreeSet<String>,
     /// The UDP port that tunnels of GUE lead to.
     pub(super) gue_port: Option<u16>,
@@ -57,9 +54,6 @@ pub(super) fn of(recording: &Recording) -> Facts {
 pub(super) fn none() -> Facts {
     Facts {
         kind: Kind::Flows,
-        persistence: false,
-        engine: false,
-        marks: false,
         sysctls: BTreeSet::new(),
         gue_port: None,
         cmd: String::new(),
@@ -100,24 +94,10 @@ impl Facts {
         let Ok(command) = ipvsadm::parse_line(line) else {
             return;
         };
-        match command {
-            Command::AddService(service) | Command::EditService(service) => {
-                self.id(service.id);
-                self.persistence |= service.persistence.is_some();
-                self.engine |= service.engine.is_some();
-            }
-            Command::AddServer(id, server) | Command::EditServer(id, server) => {
-                self.id(id);
-                if let Forwarding::Tun(Tunnel::Gue { port, .. }) = server.forwarding {
-                    self.gue_port = Some(port);
-                }
-            }
-            Command::DeleteService(id) | Command::DeleteServer(id, _) => self.id(id),
-            Command::Clear | Command::SetTimeouts { .. } => {}
+        if let Command::AddServer(_, server) | Command::EditServer(_, server) = command
+            && let Forwarding::Tun(Tunnel::Gue { port, .. }) = server.forwarding
+        {
+            self.gue_port = Some(port);
         }
-    }
-
-    fn id(&mut self, id: ServiceId) {
-        self.marks |= matches!(id, ServiceId::Mark { .. });
     }
 }

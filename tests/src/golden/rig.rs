@@ -63,6 +63,8 @@ ports:
 routes:
   - {{ to: 0.0.0.0/0, via: 10.0.0.254 }}
   - {{ to: \"::/0\", via: \"fd00::fe\" }}
+marks:
+  - {{ mark: 1, destination: [10.9.0.0/16, \"fd09::/16\"] }}
 vips:
   - {{ address: {VIP} }}
   - {{ address: \"fd00::100\" }}

@@ -19,6 +19,7 @@ const SYSCTLS: &[&str] = &[
     "sloppy_sctp",
     "conn_reuse_mode",
     "expire_nodest_conn",
+    "expire_quiescent_template",
     "pmtu_disc",
     "nat_icmp_send",
     "schedule_icmp",
@@ -53,8 +54,6 @@ static TABLE: &[Row] = &[
                 && (f.cmd.is_empty() || OTHER_COMMANDS.iter().any(|other| f.cmd.starts_with(other)))
         },
     ),
-    row(5, "persistence", |f| f.persistence || f.engine),
-    row(5, "firewall marks", |f| f.marks),
     row(5, "other settings of IPVS", |f| {
         f.sysctls.iter().any(|name| !SYSCTLS.contains(&&**name))
     }),

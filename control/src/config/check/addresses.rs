@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::links::Links;
 use crate::config::Place;
 use crate::config::read::address::is_link_local;
+use crate::config::read::marks::RawMark;
 use crate::config::read::network::{RawNeighbour, RawRoute};
 use crate::config::read::port::RawPort;
 use crate::config::read::service::{RawPool, RawService};
@@ -77,8 +78,11 @@ impl Addresses {
         for (index, service) in services.iter().enumerate() {
             for (item, listener) in service.listeners.iter() {
                 let path = || service.listeners.path(&format!("services[{index}].listen"), item);
-                refuse_reserved(listener.address, listener.place, path, links, report);
-                self.take(listener.address, Use::Vip, listener.place, path, report);
+                let Some(address) = listener.key.address() else {
+                    continue;
+                };
+                refuse_reserved(address, listener.place, path, links, report);
+                self.take(address, Use::Vip, listener.place, path, report);
             }
         }
         for (index, vip) in vips.iter().enumerate() {
@@ -86,6 +90,24 @@ impl Addresses {
             if let Some(address) = vip.address {
                 refuse_reserved(address.value, address.place, path, links, report);
                 self.take(address.value, Use::Vip, address.place, path, report);
+            }
+        }
+    }
+
+    /// Enters the single addresses whose packets get a firewall mark: they are VIPs. Prefixes are none.
+    pub(crate) fn take_marked(&mut self, marks: &[RawMark], links: &Links, report: &mut Report) {
+        for (index, mark) in marks.iter().enumerate() {
+            for (item, destination) in mark.destinations.iter() {
+                if !destination.value.is_host() {
+                    continue;
+                }
+                let address = destination.value.address();
+                let path = || {
+                    mark.destinations
+                        .path(&format!("marks[{index}].destination"), item)
+                };
+                refuse_reserved(address, destination.place, path, links, report);
+                self.take(address, Use::Vip, destination.place, path, report);
             }
         }
     }

@@ -5,6 +5,7 @@ mod addresses;
 mod cover;
 mod links;
 mod local;
+mod marks;
 mod names;
 mod network;
 mod option;
@@ -65,18 +66,21 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
     let mut addresses = Addresses::default();
     addresses.take_own(&raw.ports, report);
     addresses.take_vips(&raw.services, &raw.vips, &links, report);
+    addresses.take_marked(&raw.marks, &links, report);
     addresses.take_remote(&raw.routes, &raw.neighbours, &raw.pools, &links, report);
     let mut local_addresses =
         local::local_addresses(&raw.local_addresses, &port_names, &addresses, &links, report);
 
     let servers = pool::pools(&raw.pools, &links, report);
     let services = service::services(&raw, &pool_names, &group_names, &servers, &links, report);
+    let mut marks = marks::marks(&raw, &port_names, report);
     let snat = snat::rules(&raw, &group_names, &addresses, &links, report);
     let vips = vip::vips(&raw.vips, report);
 
     let numbers = port::numbers(&raw.ports);
     let places = routes.iter_mut().map(|route| &mut route.port);
     let places = places.chain(neighbours.iter_mut().map(|neighbour| &mut neighbour.port));
+    let places = places.chain(marks.iter_mut().filter_map(|mark| mark.input.as_mut()));
     for port in places.chain(local_addresses.iter_mut().map(|group| &mut group.port)) {
         *port = numbers[*port];
     }
@@ -87,6 +91,7 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
         neighbours,
         local_addresses,
         services,
+        marks,
         vips,
         snat,
         ports: port::ports(raw.ports, &parents),

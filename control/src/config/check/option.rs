@@ -53,7 +53,13 @@ pub(crate) fn check(raw: &RawService, modes: &Modes, path: &str, report: &mut Re
 /// The first listener of another protocol.
 fn other_than(raw: &RawService, protocol: Protocol) -> Option<&Listener> {
     let mut listeners = raw.listeners.iter().map(|(_, listener)| listener);
-    listeners.find(|listener| listener.protocol != protocol)
+    listeners.find(|listener| listener.key.protocol() != Some(protocol))
+}
+
+/// The name of a listener's protocol, as people write it.
+fn protocol_of(listener: &Listener) -> String {
+    let protocol = listener.key.protocol();
+    protocol.map_or_else(String::new, |protocol| protocol.name().to_uppercase())
 }
 
 pub(super) fn set(flag: Option<At<bool>>) -> Option<At<bool>> {
@@ -65,7 +71,7 @@ fn one_packet(raw: &RawService, modes: &Modes, path: &str, report: &mut Report) 
     let Some(at) = set(raw.one_packet) else { return };
     let path = format!("{path}.one_packet");
     if let Some(listener) = other_than(raw, Protocol::Udp) {
-        let protocol = listener.protocol.name().to_uppercase();
+        let protocol = protocol_of(listener);
         let problem = format!("one-packet scheduling is for UDP only, and {listener} is {protocol}");
         let remedy = "remove `one_packet`, or put the UDP listeners into a service of their own";
         report.error(at.place, &path, Fault::new(problem, remedy));
@@ -87,6 +93,13 @@ fn translate_replies(raw: &RawService, modes: &Modes, path: &str, report: &mut R
             "`translate_replies` without `one_packet`: the answers of a connection are always translated";
         let fault = Fault::new(problem, "remove it, or write `one_packet: true`");
         report.error(at.place, path, fault);
+    } else if raw.mark.is_some() {
+        let problem = "`translate_replies` with `mark`: an answer does not tell which VIP was asked";
+        report.error(
+            at.place,
+            path,
+            Fault::new(problem, "remove it, or listen on a VIP"),
+        );
     } else if !modes.has(Mode::Nat) {
         let problem = "`translate_replies` without a `nat` server: no other answer passes the gateway";
         report.error(
@@ -118,7 +131,7 @@ fn mss_clamp(raw: &RawService, path: &str, report: &mut Report) {
     let Some((at, listener)) = raw.mss_clamp.zip(other_than(raw, Protocol::Tcp)) else {
         return;
     };
-    let protocol = listener.protocol.name().to_uppercase();
+    let protocol = protocol_of(listener);
     let problem = format!("only TCP has an MSS, and {listener} is {protocol}");
     let remedy = "remove `mss_clamp`, or put the TCP listeners into a service of their own";
     report.error(at.place, format!("{path}.mss_clamp"), Fault::new(problem, remedy));
@@ -139,7 +152,7 @@ fn client_address(raw: &RawService, modes: &Modes, path: &str, report: &mut Repo
 fn toa(raw: &RawService, modes: &Modes, at: At<ClientAddress>, path: &str, report: &mut Report) {
     let name = at.value.name();
     if let Some(listener) = other_than(raw, Protocol::Tcp) {
-        let protocol = listener.protocol.name().to_uppercase();
+        let protocol = protocol_of(listener);
         let problem = format!("`{name}` is an option of TCP, and {listener} is {protocol}");
         let remedy = "remove `client_address`, or put the TCP listeners into a service of their own";
         report.error(at.place, path, Fault::new(problem, remedy));
@@ -155,7 +168,7 @@ fn toa(raw: &RawService, modes: &Modes, at: At<ClientAddress>, path: &str, repor
 fn proxy_v2(raw: &RawService, modes: &Modes, at: At<ClientAddress>, path: &str, report: &mut Report) {
     let name = at.value.name();
     let mut listeners = raw.listeners.iter().map(|(_, listener)| listener);
-    if let Some(listener) = listeners.find(|listener| listener.protocol == Protocol::Sctp) {
+    if let Some(listener) = listeners.find(|listener| listener.key.protocol() == Some(Protocol::Sctp)) {
         let problem = format!("`{name}` is for TCP and UDP, and {listener} is SCTP");
         let remedy = "remove `client_address`, or put the SCTP listeners into a service of their own";
         report.error(at.place, path, Fault::new(problem, remedy));

@@ -20,11 +20,11 @@ pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
         report.error(place, format!("{path}.drain_deadline"), fault);
     }
     let listens = |protocol| {
-        let mut listeners = raw.listeners.iter().map(|(_, listener)| listener.protocol);
+        let mut listeners = raw.listeners.iter().map(|(_, listener)| listener.key.protocol());
         // What could not be read may be anything.
         raw.listeners.incomplete()
             || raw.listeners.items.is_empty()
-            || listeners.any(|other| other == protocol)
+            || listeners.any(|other| other == Some(protocol))
     };
     if let Some(place) = own.reset_idle.filter(|_| !listens(Protocol::Tcp)) {
         let problem = "`on_idle: reset` without a TCP listener: only TCP has resets";

@@ -23,6 +23,10 @@ pub(crate) fn fault_of(
         return Some(nowhere(known, mode));
     }
     match mode {
+        Mode::Nat | Mode::Fullnat if service.persistence.is_some() => {
+            let other = (mode == Mode::Nat).then(|| other_family(service, known, mode));
+            other.flatten().or_else(|| kept_port(service, known))
+        }
         Mode::Fullnat => None,
         Mode::Nat => other_family(service, known, mode),
         Mode::Dr => other_family(service, known, mode)
@@ -47,7 +51,7 @@ fn nowhere(known: &KnownServer, mode: Mode) -> Found {
 /// NAT and DR leave a packet in its family.
 fn other_family(service: &Service, known: &KnownServer, mode: Mode) -> Option<Found> {
     let address = known.server.address;
-    let other = |listener: &&Listener| listener.address.is_ipv6() != address.is_ipv6();
+    let other = |listener: &&Listener| listener.key.is_ipv6() != address.is_ipv6();
     let listener = service.listeners.iter().find(other)?;
     let family = if address.is_ipv6() { "IPv6" } else { "IPv4" };
     let problem = format!(
@@ -74,21 +78,37 @@ fn off_link(service: &Service, known: &KnownServer) -> Option<Found> {
 
 /// Nothing changes a port on the way to a DR or TUN server.
 fn other_port(service: &Service, known: &KnownServer, mode: Mode) -> Option<Found> {
-    let other = |listener: &&Listener| known.server.port_for(listener) != listener.port;
+    let other = |listener: &&Listener| known.server.port_for(listener) != listener.key.port();
     let listener = service.listeners.iter().find(other)?;
+    if listener.key.port() == 0 {
+        return kept_port(service, known);
+    }
     let port = known.server.port_for(listener);
     let problem = format!(
         "port {port}, but `{}` leaves packets as they are: the server would get those of service `{}` on port {}",
         mode.name(),
         service.name,
-        listener.port
+        listener.key.port()
     );
     let remedy = format!(
         "remove `port` and let the server listen on {}, or use `mode: nat` or `fullnat`",
-        listener.port
+        listener.key.port()
     );
     let place = known.port_place.unwrap_or(known.server.place);
     Some((place, ".port", Fault::new(problem, remedy)))
+}
+
+/// A service for more than one port leaves packets on theirs, but for one with a mark and without persistence.
+fn kept_port(service: &Service, known: &KnownServer) -> Option<Found> {
+    let port = known.server.port?;
+    let many = |listener: &&Listener| listener.key.port() == 0;
+    let listener = service.listeners.iter().find(many)?;
+    let problem = format!(
+        "port {port}, but packets of service `{}`, which is for {listener}, keep the port that they come to",
+        service.name
+    );
+    let place = known.port_place.unwrap_or(known.server.place);
+    Some((place, ".port", Fault::new(problem, "remove `port`")))
 }
 
 fn no_source(known: &KnownServer, has_source: impl Fn(bool) -> bool) -> Option<Found> {

@@ -1,13 +1,14 @@
 //! Services: each listener once, what they name exists, and nothing is there without a use.
 
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use dataplane::flow::Mode;
-use dataplane::service::Protocol;
+use dataplane::service::ServiceKey;
 
 use super::links::Links;
 use super::local;
+use super::marks;
 use super::names::Names;
 use super::option;
 use super::policy;
@@ -67,10 +68,11 @@ pub(crate) fn services(
 }
 
 fn repeated_listeners(services: &[RawService], report: &mut Report) {
-    let mut seen: HashMap<(IpAddr, u16, Protocol), (usize, Place)> = HashMap::new();
+    let mut seen: HashMap<ServiceKey, (usize, Place)> = HashMap::new();
+    let mut marks: HashMap<u32, (usize, Place)> = HashMap::new();
     for (index, service) in services.iter().enumerate() {
         for (item, listener) in service.listeners.iter() {
-            let key = (listener.address, listener.port, listener.protocol);
+            let key = listener.key;
             if let Some((first, place)) = seen.get(&key) {
                 let problem = format!(
                     "{listener} is where services[{first}] listens already, on line {}",
@@ -86,6 +88,17 @@ fn repeated_listeners(services: &[RawService], report: &mut Report) {
                 seen.insert(key, (index, listener.place));
             }
         }
+        let Some(mark) = service.mark else { continue };
+        if let Some((first, place)) = marks.get(&mark.value) {
+            let problem = format!(
+                "services[{first}] is for mark {} already, on line {}",
+                mark.value, place.line
+            );
+            let fault = Fault::new(problem, "write another mark, or remove one");
+            report.error(mark.place, format!("services[{index}].mark"), fault);
+        } else {
+            marks.insert(mark.value, (index, mark.place));
+        }
     }
 }
 
@@ -98,13 +111,15 @@ impl Checker<'_> {
         self.used_pools.extend(pool);
         let service = Service {
             name: raw.name.as_ref()?.value.clone(),
-            listeners: raw.listeners.iter().map(|(_, listener)| *listener).collect(),
+            listeners: marks::listeners(self.raw, raw, &path, report),
             pool: pool?,
             mode: raw.mode?,
             tunnel: raw.tunnel.map(|at| at.value).unwrap_or_default(),
             scheduler: raw.scheduler,
             scheduler_flags: raw.scheduler_flags,
             local_addresses: groups,
+            persistence: raw.persistence.map(|raw| raw.persistence),
+            engine: raw.persistence.and_then(|raw| Some(raw.engine?.value)),
             one_packet: is_set(raw.one_packet),
             translate_replies: is_set(raw.translate_replies),
             hairpin_snat: is_set(raw.hairpin_snat),
@@ -117,6 +132,7 @@ impl Checker<'_> {
         let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
         let modes = option::Modes::of(&service, servers);
         option::check(raw, &modes, &path, report);
+        marks::persistence(raw, &service, &path, report);
         policy::check(raw, &path, report);
         self.local_addresses(raw, &service, &modes, &path, report);
         if let Some(names) = &raw.local_addresses {
@@ -229,7 +245,11 @@ impl Checker<'_> {
             );
         }
         for (address, port, index) in &pool.doubtful {
-            let Some(listener) = service.listeners.iter().find(|listener| listener.port == *port) else {
+            let Some(listener) = service
+                .listeners
+                .iter()
+                .find(|listener| listener.key.port() == *port)
+            else {
                 continue;
             };
             let problem = format!(

@@ -4,6 +4,7 @@
 
 pub(super) mod address;
 mod field;
+pub(super) mod marks;
 pub(super) mod network;
 mod node;
 pub(super) mod policy;
@@ -25,6 +26,7 @@ use super::types::{Api, Metrics, Node};
 use super::yaml;
 use super::{Place, schema};
 use field::{Field, Fields};
+use marks::RawMark;
 use network::{RawLocalAddresses, RawNeighbour, RawRoute};
 use port::RawPort;
 use service::{RawPool, RawService};
@@ -50,6 +52,7 @@ pub(super) struct Raw {
     pub(super) local_addresses: Vec<RawLocalAddresses>,
     pub(super) pools: Vec<RawPool>,
     pub(super) services: Vec<RawService>,
+    pub(super) marks: Vec<RawMark>,
     pub(super) vips: Vec<RawVip>,
     pub(super) snat: Vec<RawSnat>,
     pub(super) settings: Settings,
@@ -78,6 +81,7 @@ pub(super) fn read(document: &yaml::Node, report: &mut Report) -> Raw {
         services: fields.list("services", report, |field, report| {
             service::service(field, &settings.timeouts, report)
         }),
+        marks: fields.list("marks", report, marks::mark),
         vips: fields.list("vips", report, vip::vip),
         snat: fields.list("snat", report, |field, report| {
             snat::rule(field, &settings.timeouts, report)

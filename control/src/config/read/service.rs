@@ -9,6 +9,7 @@ use dataplane::service::{ClientAddress, Tunnel};
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
+use super::marks::{self, RawPersistence};
 use super::network::{own_name, reference};
 use super::policy::{RawPolicy, policy};
 use super::typed::{number, placed_number};
@@ -68,6 +69,9 @@ impl RawServer {
 pub(crate) struct RawService {
     pub(crate) name: Option<At<String>>,
     pub(crate) listeners: OneOrMore<Listener>,
+    /// Whether `listen` was written.
+    pub(crate) listens: bool,
+    pub(crate) mark: Option<At<u32>>,
     pub(crate) pool: Option<At<String>>,
     pub(crate) mode: Option<Mode>,
     pub(crate) tunnel: Option<At<Tunnel>>,
@@ -75,6 +79,7 @@ pub(crate) struct RawService {
     pub(crate) scheduler_flags: SchedulerFlags,
     /// Names of groups; none when the key is missing.
     pub(crate) local_addresses: Option<At<OneOrMore<At<String>>>>,
+    pub(crate) persistence: Option<RawPersistence>,
     pub(crate) one_packet: Option<At<bool>>,
     pub(crate) translate_replies: Option<At<bool>>,
     pub(crate) hairpin_snat: Option<At<bool>>,
@@ -82,6 +87,13 @@ pub(crate) struct RawService {
     pub(crate) client_address: Option<At<ClientAddress>>,
     pub(crate) policy: RawPolicy,
     pub(crate) place: Place,
+}
+
+impl RawService {
+    /// Whether it is for that firewall mark, or for one that could not be read.
+    pub(crate) fn names_mark(&self, mark: u32) -> bool {
+        self.mark.is_some_and(|at| at.value == mark)
+    }
 }
 
 /// An element of `pools`.
@@ -145,7 +157,10 @@ fn server(field: Field<'_>, report: &mut Report) -> RawServer {
 pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -> RawService {
     let fields = Fields::open(field, &schema::SERVICE, report);
     let name = own_name(&fields, "`name: web`, say", report);
-    let listen = fields.required("listen", "`listen: \"203.0.113.100:80/tcp\"`, say", report);
+    let listen = match fields.get("mark") {
+        Some(_) => fields.get("listen"),
+        None => fields.required("listen", "`listen: \"203.0.113.100:80/tcp\"`, say", report),
+    };
     let each = |field: Field<'_>, report: &mut Report| {
         let place = field.place();
         let expected =
@@ -189,6 +204,11 @@ pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -
         ["one_packet", "translate_replies", "hairpin_snat"].map(&mut flag);
     RawService {
         name,
+        listens: listen.is_some(),
+        mark: marks::mark_number(&fields, report),
+        persistence: fields
+            .get("persistence")
+            .map(|field| marks::persistence(field, report)),
         listeners: listeners.unwrap_or_else(OneOrMore::none),
         pool: reference(&fields, "pool", report),
         mode: mode.map(|at| at.value),

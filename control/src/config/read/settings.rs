@@ -96,6 +96,12 @@ pub(crate) fn settings(
         sloppy_sctp: flag(&fields, "sloppy_sctp", usual.sloppy_sctp, report),
         conn_reuse_mode: number(&fields, "conn_reuse_mode", 0..=3, usual.conn_reuse_mode, report),
         expire_nodest_conn: flag(&fields, "expire_nodest_conn", usual.expire_nodest_conn, report),
+        expire_quiescent_template: flag(
+            &fields,
+            "expire_quiescent_template",
+            usual.expire_quiescent_template,
+            report,
+        ),
         secure_tcp: secure_tcp(&fields, report),
         embryonic_limit: number(&fields, "embryonic_limit", 1..=100, usual.embryonic_limit, report),
         no_service: word(&fields, "no_service", &NO_SERVICE, report),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use dataplane::flow::Mode;
-use dataplane::service::{ClientAddress, Protocol};
+use dataplane::service::{ClientAddress, Protocol, ServiceKey};
 
 use super::address::address;
 use crate::config::Place;
@@ -173,11 +173,12 @@ pub(crate) fn listener(text: &str, place: Place) -> Result<Listener, Fault> {
     };
     let (host, port) = split_port(endpoint, protocol)?;
     let address = address(host)?;
-    if port.parse() == Ok(0u64) {
-        let problem = "port 0, which stands for all ports, needs persistence, which comes later";
-        return Err(Fault::new(problem, "write the port, 1 to 65535"));
-    }
-    let end = SocketAddr::new(address, l4_port(port)?);
+    let port = match port {
+        // All ports; whether the service can have them depends on more than this.
+        "0" => 0,
+        _ => l4_port(port)?,
+    };
+    let end = SocketAddr::new(address, port);
     let protocol = match protocol {
         Some("tcp") => Protocol::Tcp,
         Some("udp") => Protocol::Udp,
@@ -194,9 +195,7 @@ pub(crate) fn listener(text: &str, place: Place) -> Result<Listener, Fault> {
         }
     };
     Ok(Listener {
-        address,
-        port: end.port(),
-        protocol,
+        key: ServiceKey::new(address, port, protocol),
         place,
     })
 }

@@ -2,12 +2,14 @@
 //! [`Config`], and whatever the file left out has its default. Items keep the place where they were written, so
 //! that later stages (a device that is missing, a CPU that does not exist) can point at it.
 
+mod marks;
 mod network;
 mod node;
 mod service;
 mod snat;
 
 pub use dataplane::neighbour::Prefix;
+pub use marks::Mark;
 pub use network::{
     AddressRange, Device, InterfaceAddress, Link, LocalAddresses, Neighbour, Port, PortRange, Route,
 };
@@ -45,6 +47,8 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// Virtual services. One with several listeners is several services of LVS that share everything else.
     pub services: Vec<Service>,
+    /// Which packets get which firewall mark: the first rule that a packet falls under decides.
+    pub marks: Vec<Mark>,
     /// VIPs that do otherwise than `settings` says.
     pub vips: Vec<Vip>,
     /// Rules of SNAT: the first that a packet falls under decides.

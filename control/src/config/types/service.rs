@@ -1,11 +1,13 @@
 //! Services, pools of servers, and what holds for all of them.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use dataplane::flow::{Mode, Timeouts};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
-use dataplane::service::{ClientAddress, Policy, Protocol, Tunnel, VipPolicy};
+use dataplane::service::{
+    ClientAddress, Persistence, PersistenceEngine, Policy, ServiceKey, Tunnel, VipPolicy,
+};
 
 use crate::config::Place;
 
@@ -28,6 +30,10 @@ pub struct Service {
     pub scheduler_flags: SchedulerFlags,
     /// Local addresses for FULLNAT and for hairpins: indices into `local_addresses`. Empty only when there is neither.
     pub local_addresses: Vec<usize>,
+    /// How clients are kept on their server; none = they are not.
+    pub persistence: Option<Persistence>,
+    /// What makes a client beside its address; UDP only.
+    pub engine: Option<PersistenceEngine>,
     /// Whether each datagram is scheduled on its own; UDP only.
     pub one_packet: bool,
     /// Whether the answers of NAT servers to such datagrams are translated back.
@@ -60,27 +66,18 @@ impl Service {
     }
 }
 
-/// A VIP, port and protocol: what identifies a service.
+/// What identifies a service: a VIP, port and protocol, or a firewall mark in one family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listener {
-    /// The VIP.
-    pub address: IpAddr,
-    /// The L4 port, host order, never 0.
-    pub port: u16,
-    /// The protocol.
-    pub protocol: Protocol,
+    /// The identity.
+    pub key: ServiceKey,
     /// Where it stands.
     pub place: Place,
 }
 
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}/{}",
-            SocketAddr::new(self.address, self.port),
-            self.protocol
-        )
+        self.key.fmt(f)
     }
 }
 
@@ -128,9 +125,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// The port that traffic of `listener` goes to.
+    /// The port that traffic of `listener` goes to; 0 = the one that it comes to.
     #[must_use]
     pub fn port_for(&self, listener: &Listener) -> u16 {
-        self.port.unwrap_or(listener.port)
+        self.port.unwrap_or(listener.key.port())
     }
 }

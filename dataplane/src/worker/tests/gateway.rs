@@ -250,22 +250,30 @@ impl Gateway {
         let worker = &self.worker;
         let live = worker.table.len();
         let (mut records, mut fullnat, mut inactive) = (0, 0, 0);
+        let (mut templates, mut controlled, mut held) = (0, 0, 0);
         worker.table.scan(0, usize::MAX, |_, record| {
             records += 1;
+            if record.is_template() {
+                templates += 1;
+                controlled += record.controlled();
+                return;
+            }
+            let extension = worker.table.extension(record);
+            held += u32::from(extension.is_some_and(|extension| extension.template != 0));
             fullnat += u32::from(record.mode() == Mode::Fullnat);
             inactive += u32::from(record.flags.has(Flags::INACTIVE));
         });
         assert_eq!(records, live, "records and length");
         assert_eq!(worker.wheel.len(), live, "timers");
-        assert_eq!(self.stats.connections.get(), live as u64);
+        assert_eq!(self.stats.templates.get(), u64::from(templates));
+        assert_eq!(controlled, held, "connections of templates");
+        let live = live as u32 - templates;
+        assert_eq!(self.stats.connections.get(), u64::from(live));
         assert_eq!(self.ports_in_use(), fullnat, "local ports");
         let sum = |count: fn(&ServerStats) -> u32| self.stats.servers.iter().map(count).sum::<u32>();
         assert_eq!(sum(|server| server.inactive.get()), inactive, "inactive");
-        assert_eq!(
-            sum(|server| server.active.get()),
-            live as u32 - inactive,
-            "active"
-        );
+        assert_eq!(sum(|server| server.active.get()), live - inactive, "active");
+        assert_eq!(sum(|server| server.templates.get()), templates, "templates");
         let (mut embryonic, mut services) = (0, vec![0; self.plan.sizes.services as usize]);
         worker.table.scan(0, usize::MAX, |_, record| {
             embryonic += u32::from(record.protocol == TCP && record.tcp_state().is_embryonic());

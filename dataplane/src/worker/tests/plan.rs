@@ -7,8 +7,8 @@ use dataplane::neighbour::{AddressTable, Connected, Prefix, Route, RouteTable, V
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind, SchedulerTables};
 use dataplane::service::{
-    ClientAddress, Network, Policy, PortSettings, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
-    SnatRule, SnatRules, StaticNeighbour, Tunnel, VipPolicy,
+    ClientAddress, MarkRule, MarkRules, Network, Policy, PortSettings, Protocol, Server, Service, ServiceKey,
+    Settings, Snapshot, SnatRule, SnatRules, StaticNeighbour, Tunnel, VipPolicy,
 };
 use dataplane::worker::Sizes;
 use dataplane::worker::shard::ShardMap;
@@ -171,6 +171,7 @@ pub(crate) struct Plan {
     pub(crate) addresses: Arc<AddressTable>,
     pub(crate) vips: HashMap<IpAddr, VipPolicy>,
     pub(crate) snat: Vec<SnatRule>,
+    pub(crate) marks: Vec<MarkRule>,
     pub(crate) epoch: u64,
 }
 
@@ -205,6 +206,7 @@ impl Plan {
             addresses: Arc::new(AddressTable::default()),
             vips: HashMap::new(),
             snat: Vec::new(),
+            marks: Vec::new(),
             epoch: 0,
         };
         plan.route_by(ROUTER);
@@ -287,6 +289,8 @@ impl Plan {
             scheduler: SchedulerKind::Rr,
             scheduler_flags: SchedulerFlags::NONE,
             tables: SchedulerTables::default(),
+            persistence: None,
+            engine: None,
             one_packet: false,
             translate_replies: false,
             hairpin_snat: false,
@@ -422,6 +426,7 @@ impl Plan {
             ports: Arc::clone(&self.ports),
             vips: Arc::new(self.vips.clone()),
             snat: Arc::new(SnatRules::new(self.snat.clone())),
+            marks: Arc::new(MarkRules::new(self.marks.clone())),
         };
         Arc::new(Snapshot::new(
             self.epoch,
