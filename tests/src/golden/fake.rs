@@ -96,6 +96,9 @@ impl Fake {
             {
                 return Err(Refusal::NoSuchScheduler);
             }
+            Command::AddService(s) if at(&self.services, s.id).is_some() => {
+                return Err(Refusal::ServiceExists);
+            }
             Command::AddService(s) => {
                 let (id, one_packet) = (s.id, s.one_packet);
                 self.services.push(Listed {

@@ -172,11 +172,12 @@ fn a_port_is_not_taken_from_a_client_that_has_still_to_acknowledge() {
         old.hear_out();
         // The server is in LAST_ACK.
         let before = scene.gateway.dropped("local_ports_exhausted");
-        let early = scene.client(n + 1);
-        crate::lab::until("the refusal", crate::lab::PATIENCE, || {
-            (scene.gateway.dropped("local_ports_exhausted") > before).then_some(())
-        });
-        drop(early);
+        {
+            let _early = scene.client(n + 1);
+            crate::lab::until("the refusal", crate::lab::PATIENCE, || {
+                (scene.gateway.dropped("local_ports_exhausted") > before).then_some(())
+            });
+        }
         old.send(ACK, b"");
         let mut new = scene.client(n + 1);
         new.connect();

@@ -41,10 +41,10 @@ fn traceroute_finds_every_router_in_each_of_three_ways() {
 fn a_refused_port_reaches_the_socket_inside() {
     let lab = cabled();
     let gateway = Gateway::start(&lab, &yaml());
-    for family in 0..2 {
+    for (ipv6, outside) in [false, true].into_iter().zip(OUTSIDE) {
         let (from, to): (IpAddr, IpAddr) = (
-            inside(family == 1, INSIDE - 1).parse().unwrap(),
-            OUTSIDE[family].parse().unwrap(),
+            inside(ipv6, INSIDE - 1).parse().unwrap(),
+            outside.parse().unwrap(),
         );
         let error = lab.client().inside(move || {
             let socket = UdpSocket::bind((from, 0)).unwrap();
