@@ -30,7 +30,7 @@ fn opening(protocol: Protocol, from: SocketAddr, to: SocketAddr) -> Wire {
     }
 }
 
-fn segment(from: SocketAddr, to: SocketAddr, flags: u8, at: (u32, u32), data: &[u8]) -> Wire {
+pub(super) fn segment(from: SocketAddr, to: SocketAddr, flags: u8, at: (u32, u32), data: &[u8]) -> Wire {
     let mut packet = Wire::tcp(from, to, flags, data);
     if let Load::Tcp {
         sequence,
@@ -44,7 +44,7 @@ fn segment(from: SocketAddr, to: SocketAddr, flags: u8, at: (u32, u32), data: &[
 }
 
 /// Sequence and acknowledgement number, and options.
-fn numbers(packet: &Wire) -> (u32, u32, &[u8]) {
+pub(super) fn numbers(packet: &Wire) -> (u32, u32, &[u8]) {
     match &packet.load {
         Load::Tcp {
             sequence,

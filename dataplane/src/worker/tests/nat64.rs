@@ -14,6 +14,7 @@ use crate::time::seconds;
 use std::net::SocketAddr;
 
 mod errors;
+mod headers;
 mod numbers;
 mod pieces;
 mod random;

@@ -1,34 +1,10 @@
 //! Sequence numbers and client addresses: what FULLNAT does to TCP holds between families too.
 
+use super::super::locals_both::{numbers, segment};
 use super::*;
 use crate::flow::{Flags, RecordId};
 use crate::service::ClientAddress;
 use proptest::prelude::*;
-
-fn segment(from: SocketAddr, to: SocketAddr, flags: u8, at: (u32, u32), data: &[u8]) -> Wire {
-    let mut packet = Wire::tcp(from, to, flags, data);
-    if let Load::Tcp {
-        sequence,
-        acknowledgement,
-        ..
-    } = &mut packet.load
-    {
-        (*sequence, *acknowledgement) = at;
-    }
-    packet
-}
-
-fn numbers(packet: &Wire) -> (u32, u32, &[u8]) {
-    match &packet.load {
-        Load::Tcp {
-            sequence,
-            acknowledgement,
-            options,
-            ..
-        } => (*sequence, *acknowledgement, options),
-        other => panic!("no TCP: {other:?}"),
-    }
-}
 
 /// A connection on a recycled port is shown to the server above the old one's numbers and without timestamps; its client
 /// sees its own.
