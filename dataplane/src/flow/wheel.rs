@@ -111,12 +111,6 @@ impl Wheel {
         self.len += 1;
     }
 
-    /// Moves an entry whose deadline has come closer. A deadline that moved away needs nothing: the entry is
-    /// asked about at the old one and armed again.
-    pub fn shorten(&mut self, records: &mut [Record], id: RecordId, deadline: Tick) {
-        self.insert(records, id, deadline);
-    }
-
     /// Takes an entry off the wheel; false when it is not on it.
     pub fn remove(&mut self, records: &mut [Record], id: RecordId) -> bool {
         let record = &mut records[id.index()];

@@ -4,7 +4,7 @@
 
 use super::client_address::longer_by;
 use super::forwarding::Way;
-use super::length::{cut_padding, too_big};
+use super::length::too_big;
 use super::rewriting::check_sctp;
 use super::schedule::Refusal;
 use super::{Io, Worker};
@@ -33,11 +33,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
-        cut_padding(packet, headers);
-        let arrived_by = self.snapshot.ports[usize::from(port.0)].mtu;
-        if headers.largest_fragment == 0 && headers.end - headers.l3 > arrived_by {
-            return Err(DropReason::OversizedFrame.into());
-        }
+        self.check_arrived(packet, headers, port)?;
         let longer = Headers {
             end: headers.end.checked_add(extra).ok_or(DropReason::ProxyNoRoom)?,
             ..*headers
@@ -157,10 +153,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn target(&mut self, source: SocketAddr, destination: SocketAddr) -> Result<Target, DropReason> {
         let identification = self.next_identification() as u16;
         Target::between(source, destination, identification).ok_or(DropReason::NoRoute)
-    }
-
-    fn link_mtu(&self, neighbour: NeighbourId) -> u16 {
-        self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu
     }
 
     fn known_neighbour(&self, id: RecordId, direction: Direction) -> NeighbourId {

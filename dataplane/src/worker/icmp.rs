@@ -64,7 +64,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
         match answered.and_then(|()| self.neighbour_towards(source)) {
             Ok(neighbour) => {
-                let limit = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+                let limit = self.link_mtu(neighbour);
                 if headers.end - headers.l3 <= limit {
                     self.resolve(neighbour, packet);
                 } else {

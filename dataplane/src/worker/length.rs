@@ -93,7 +93,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
-        let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+        let link = self.link_mtu(neighbour);
         let way = match tunnel {
             None => Passage::link(link, 0),
             Some(server) => {
@@ -123,8 +123,28 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if headers.end.checked_add(extra).is_none() {
             return Err(DropReason::ProxyNoRoom.into());
         }
-        let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+        let link = self.link_mtu(neighbour);
         self.limit_through(Passage::link(link, extra), packet, headers, port)
+    }
+
+    /// Cuts what stands behind the packet, and refuses one that is longer than the port it came by takes.
+    pub(super) fn check_arrived(
+        &self,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        port: PortId,
+    ) -> Result<(), Refusal> {
+        cut_padding(packet, headers);
+        let most = self.snapshot.ports[usize::from(port.0)].mtu;
+        if headers.largest_fragment == 0 && headers.end - headers.l3 > most {
+            return Err(DropReason::OversizedFrame.into());
+        }
+        Ok(())
+    }
+
+    /// The MTU of the link to a neighbour.
+    pub(super) fn link_mtu(&self, neighbour: NeighbourId) -> u16 {
+        self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu
     }
 
     fn limit_through(
@@ -134,12 +154,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         port: PortId,
     ) -> Result<u16, Refusal> {
-        cut_padding(packet, headers);
+        self.check_arrived(packet, headers, port)?;
         let length = headers.end - headers.l3;
         let largest = headers.largest_fragment;
-        if largest == 0 && length > self.snapshot.ports[usize::from(port.0)].mtu {
-            return Err(DropReason::OversizedFrame.into());
-        }
         let room = way.room();
         if headers.kind == Kind::Flow6 || headers.kind == Kind::Icmp6 {
             return limit_v6(length, largest, &way);

@@ -34,7 +34,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let mut message = message_for(quote, ends.source.is_ipv6());
         if let Some(told) = quote.mtu() {
             let neighbour = self.server_neighbour(slot).map_err(|refusal| refusal.reason)?;
-            let link = self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)].mtu;
+            let link = self.link_mtu(neighbour);
             let state = &mut self.servers[slot as usize];
             let mtu = state.path_mtu.learn(told, link, quote.v6, self.now);
             let extra = tun::overhead(&state.tunnel, state.end.is_ipv6());

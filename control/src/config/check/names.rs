@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::read::At;
+use crate::config::read::{At, OneOrMore};
 use crate::config::report::{Fault, Report};
 use crate::config::yaml::shown;
 
@@ -63,6 +63,30 @@ impl<'r> Names<'r> {
         let problem = format!("no {} is called `{}`", self.kind, shown(&name.value));
         report.error(name.place, path, Fault::new(problem, remedy));
         None
+    }
+
+    /// The indices of the things that a list at `path` names, each once.
+    pub(crate) fn find_each(
+        &self,
+        names: &OneOrMore<At<String>>,
+        path: &str,
+        report: &mut Report,
+    ) -> Vec<usize> {
+        let mut found = Vec::new();
+        for (item, name) in names.iter() {
+            let path = names.path(path, item);
+            let Some(index) = self.find(name, &path, report) else {
+                continue;
+            };
+            if found.contains(&index) {
+                let problem = format!("`{}` is there twice", name.value);
+                let remedy = format!("write each {} once", self.kind);
+                report.error(name.place, path, Fault::new(problem, remedy));
+                continue;
+            }
+            found.push(index);
+        }
+        found
     }
 
     /// A few of the names, to show what could be written.

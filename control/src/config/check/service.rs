@@ -145,23 +145,11 @@ impl Checker<'_> {
 
     /// The groups of local addresses that the service names.
     fn groups(&mut self, raw: &RawService, path: &str, report: &mut Report) -> Vec<usize> {
-        let mut groups = Vec::new();
         let Some(names) = &raw.local_addresses else {
-            return groups;
+            return Vec::new();
         };
         let path = format!("{path}.local_addresses");
-        for (item, name) in names.value.iter() {
-            let path = names.value.path(&path, item);
-            let Some(group) = self.group_names.find(name, &path, report) else {
-                continue;
-            };
-            if groups.contains(&group) {
-                let problem = format!("`{}` is there twice", name.value);
-                report.error(name.place, path, Fault::new(problem, "write each group once"));
-                continue;
-            }
-            groups.push(group);
-        }
+        let groups = self.group_names.find_each(&names.value, &path, report);
         self.used_groups.extend(&groups);
         groups
     }

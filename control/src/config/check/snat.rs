@@ -158,19 +158,7 @@ impl Checker<'_> {
             let fault = Fault::new("an empty list", "write the name of a group of local addresses");
             report.error(names.place, &path, fault);
         }
-        let mut groups = Vec::new();
-        for (item, name) in names.value.iter() {
-            let path = names.value.path(&path, item);
-            let Some(group) = self.group_names.find(name, &path, report) else {
-                continue;
-            };
-            if groups.contains(&group) {
-                let problem = format!("`{}` is there twice", name.value);
-                report.error(name.place, path, Fault::new(problem, "write each group once"));
-                continue;
-            }
-            groups.push(group);
-        }
+        let groups = self.group_names.find_each(&names.value, &path, report);
         (!groups.is_empty() && groups.len() == names.value.items.len()).then_some(groups)
     }
 

@@ -25,6 +25,7 @@ use super::report::Report;
 use super::types::{Api, Metrics, Node};
 use super::yaml;
 use super::{Place, schema};
+pub(crate) use field::OneOrMore;
 use field::{Field, Fields};
 use marks::RawMark;
 use network::{RawLocalAddresses, RawNeighbour, RawRoute};

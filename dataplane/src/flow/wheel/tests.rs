@@ -165,7 +165,7 @@ proptest! {
                 Step::Shorten(id, ticks) if armed[id as usize] => {
                     let left = deadlines[id as usize].since(now);
                     deadlines[id as usize] = now.after(ticks.min(left));
-                    wheel.shorten(&mut records, RecordId(id), deadlines[id as usize]);
+                    wheel.insert(&mut records, RecordId(id), deadlines[id as usize]);
                 }
                 // As a packet does it: the wheel hears nothing of it.
                 Step::Extend(id, ticks) if armed[id as usize] && !now.reached(deadlines[id as usize]) => {
