@@ -13,7 +13,7 @@ use dataplane::worker::shard::{Shard, ShardKey, ShardSet};
 fn main() -> std::io::Result<()> {
     let key = ShardKey::from_seed(1);
     let before = resident();
-    let mut ports = LocalPorts::new(&LocalPortsConfig::for_connections(1_000_000, 1), &key)?;
+    let mut ports = LocalPorts::new(&LocalPortsConfig::for_connections(1_000_000, 1, false), &key)?;
     let reserved = ports.memory().reserved >> 20;
     println!(
         "reserved {reserved} MB, resident at start {} kB",
@@ -96,7 +96,7 @@ fn take_and_release(ports: &mut LocalPorts, pairs: u32, shards: u32) -> f64 {
 
 /// 1,000 ports at each of four addresses, all in use.
 fn dry(key: &ShardKey) -> std::io::Result<(LocalPorts, PortRange)> {
-    let mut ports = LocalPorts::new(&LocalPortsConfig::for_connections(100_000, 1), key)?;
+    let mut ports = LocalPorts::new(&LocalPortsConfig::for_connections(100_000, 1, false), key)?;
     let range = PortRange::new(2000, 2999).unwrap_or_default();
     for i in 0..4 {
         while ports

@@ -24,6 +24,8 @@ use crate::memory::{Pages, Slab};
 const FILL_PERCENT: usize = 50;
 /// Room for entries that found no bucket. Also what makes the smallest indices safe.
 const STASH: usize = 64;
+/// Entries that may wait for their bucket at once; see [`TagIndex::insert_later`].
+const WAITING: usize = 8;
 /// How many buckets a search for room looks at before it gives up: both of the entry's own, the 16 that
 /// their entries could move to, and 128 beyond.
 const SEARCH: usize = 146;
@@ -48,7 +50,12 @@ pub enum Probe {
 pub struct TagIndex {
     buckets: Slab<Bucket>,
     stash: ArrayVec<(u64, u32), STASH>,
+    /// Entries on their way into their buckets, the oldest first.
+    waiting: ArrayVec<(u64, u32), WAITING>,
+    /// Every entry, those that wait too.
     len: usize,
+    /// The entries that fit for certain.
+    made_for: usize,
 }
 
 impl TagIndex {
@@ -79,7 +86,9 @@ impl TagIndex {
         Ok(TagIndex {
             buckets: Slab::new(count, hugepages)?,
             stash: ArrayVec::new(),
+            waiting: ArrayVec::new(),
             len: 0,
+            made_for: entries,
         })
     }
 
@@ -120,7 +129,7 @@ impl TagIndex {
         prefetch(&self.buckets, self.home(hash));
     }
 
-    /// The first pass of a burst lookup: looks at the first bucket only.
+    /// The first pass of a burst lookup: looks at the first bucket only. Entries that wait are not seen.
     #[inline]
     #[must_use]
     pub fn probe(&self, hash: u64) -> Probe {
@@ -150,6 +159,15 @@ impl TagIndex {
     #[inline]
     #[must_use]
     pub fn find(&self, hash: u64, mut accept: impl FnMut(u32) -> bool) -> Option<u32> {
+        let found = self.find_settled(hash, &mut accept);
+        if found.is_some() || self.waiting.is_empty() {
+            return found;
+        }
+        among(&self.waiting, hash, accept)
+    }
+
+    #[inline]
+    fn find_settled(&self, hash: u64, mut accept: impl FnMut(u32) -> bool) -> Option<u32> {
         let tag = tag_of(hash);
         let home = self.home(hash);
         let bucket = &self.buckets[home];
@@ -159,12 +177,7 @@ impl TagIndex {
         }
         self.buckets[self.other(home, tag)]
             .find(tag, &mut accept)
-            .or_else(|| {
-                self.stash
-                    .iter()
-                    .find(|&&(other, id)| other == hash && accept(id))
-                    .map(|&(_, id)| id)
-            })
+            .or_else(|| among(&self.stash, hash, accept))
     }
 
     /// Adds an entry. It does not look for an equal one.
@@ -189,8 +202,46 @@ impl TagIndex {
         Ok(())
     }
 
+    /// As [`TagIndex::insert`], but the entry may wait until its bucket has come from memory, while the caller does
+    /// something else. Only [`TagIndex::find`] sees it before it is settled.
+    ///
+    /// # Errors
+    /// As [`TagIndex::insert`].
+    pub fn insert_later(&mut self, hash: u64, id: u32) -> Result<(), Full> {
+        if self.len >= self.made_for {
+            // It might not fit, which has to be said now.
+            return self.insert(hash, id);
+        }
+        if self.waiting.is_full() {
+            self.settle();
+        }
+        self.prefetch(hash);
+        self.waiting.push((hash, id));
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Puts the entries that wait into their buckets.
+    #[inline]
+    pub fn settle(&mut self) {
+        if !self.waiting.is_empty() {
+            self.settle_all();
+        }
+    }
+
+    #[inline(never)]
+    fn settle_all(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.len -= waiting.len();
+        for (hash, id) in waiting {
+            let fits = self.insert(hash, id);
+            debug_assert!(fits.is_ok(), "an entry waited that does not fit");
+        }
+    }
+
     /// Removes the entry with this hash and id; false when there is none.
     pub fn remove(&mut self, hash: u64, id: u32) -> bool {
+        self.settle();
         let tag = tag_of(hash);
         let home = self.home(hash);
         if let Some(slot) = self.buckets[home].slot_of(tag, id, false) {
@@ -305,6 +356,12 @@ impl TagIndex {
         let sum = ((spread * count as u64) >> 32) as usize + count - bucket;
         if sum >= count { sum - count } else { sum }
     }
+}
+
+/// The id under this hash that `accept` says is the one.
+fn among(entries: &[(u64, u32)], hash: u64, mut accept: impl FnMut(u32) -> bool) -> Option<u32> {
+    let found = entries.iter().find(|&&(other, id)| other == hash && accept(id));
+    found.map(|&(_, id)| id)
 }
 
 /// The tag of a hash: its lowest bits, which the choice of the bucket does not use. Never 0.

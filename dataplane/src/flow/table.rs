@@ -59,6 +59,13 @@ pub trait FlowIndex {
     fn lookup(&self, query: &Query, records: &[Record]) -> Option<u32>;
     /// Adds an entry; false when there is no room, and nothing has changed.
     fn insert(&mut self, query: &Query, id: u32) -> bool;
+    /// As [`FlowIndex::insert`], for an entry that only [`FlowIndex::lookup`] and [`FlowIndex::remove`] need to know
+    /// before the next [`FlowIndex::settle`].
+    fn insert_later(&mut self, query: &Query, id: u32) -> bool {
+        self.insert(query, id)
+    }
+    /// Puts what was inserted for later into its place.
+    fn settle(&mut self) {}
     /// Removes the entry of this key and id, if there is one.
     fn remove(&mut self, query: &Query, id: u32);
     /// Says that this key is about to be looked up, inserted or removed; an index may fetch what that needs.
@@ -121,6 +128,15 @@ impl FlowIndex for TagIndex {
 
     fn insert(&mut self, query: &Query, id: u32) -> bool {
         TagIndex::insert(self, query.hash, id).is_ok()
+    }
+
+    fn insert_later(&mut self, query: &Query, id: u32) -> bool {
+        TagIndex::insert_later(self, query.hash, id).is_ok()
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        TagIndex::settle(self);
     }
 
     fn remove(&mut self, query: &Query, id: u32) {
@@ -237,6 +253,15 @@ impl<X: FlowIndex> ConnectionTable<X> {
         &self.hasher
     }
 
+    /// Asks the cache for what removing this connection takes beside its record.
+    #[inline]
+    pub fn announce_removal(&self, record: &Record) {
+        self.index.prefetch(&self.query(record.inbound, record.protocol));
+        if record.has_outbound() {
+            self.index.prefetch(&self.query(record.outbound, record.protocol));
+        }
+    }
+
     /// The query for a key.
     #[inline]
     #[must_use]
@@ -260,7 +285,8 @@ impl<X: FlowIndex> ConnectionTable<X> {
     /// Looks up each query, and writes its answer to the same place of `hits`. The shorter slice bounds the
     /// work. Queries should have been announced, all of them before this.
     #[inline]
-    pub fn lookup_burst(&self, queries: &[Query], hits: &mut [Option<Hit>]) {
+    pub fn lookup_burst(&mut self, queries: &[Query], hits: &mut [Option<Hit>]) {
+        self.index.settle();
         for (queries, hits) in queries.chunks(BURST).zip(hits.chunks_mut(BURST)) {
             let mut found = [NOT_FOUND; BURST];
             let found = &mut found[..queries.len().min(hits.len())];
@@ -316,13 +342,15 @@ impl<X: FlowIndex> ConnectionTable<X> {
         if record.has_outbound()
             && !self
                 .index
-                .insert(&self.query(record.outbound, record.protocol), id)
+                .insert_later(&self.query(record.outbound, record.protocol), id)
         {
             self.index.remove(&inbound, id);
             return Err(InsertError::TableFull);
         }
         if id == self.free {
             self.free = self.records[id as usize].next;
+            // Asked for now, so that the next connection finds its record in the cache.
+            prefetch(&self.records, self.free as usize);
         } else {
             self.highest = id;
         }

@@ -31,7 +31,8 @@ pub struct LocalPortsConfig {
     pub connections: u32,
     /// Seed of the hash keys, drawn at start.
     pub seed: u64,
-    /// Use hugepages when there are any. They are taken at start, touched or not.
+    /// Use hugepages, when there are any, for what each connection may touch. The rest has room for far more than
+    /// most gateways use, and hugepages are taken at start, touched or not.
     pub hugepages: bool,
 }
 
@@ -39,7 +40,7 @@ impl LocalPortsConfig {
     /// A pair and a set for each connection, and for 400,000 idle pairs besides: 10,000 services of 10 servers with
     /// 4 local addresses. Room for 56 released ports beside each of them, which they share. Untouched at first.
     #[must_use]
-    pub fn for_connections(connections: u32, seed: u64) -> LocalPortsConfig {
+    pub fn for_connections(connections: u32, seed: u64, hugepages: bool) -> LocalPortsConfig {
         const IDLE: u32 = 400_000;
         LocalPortsConfig {
             port_memory: 128 * (connections as usize + IDLE as usize),
@@ -48,7 +49,7 @@ impl LocalPortsConfig {
             addresses: 4096,
             connections,
             seed,
-            hugepages: false,
+            hugepages,
         }
     }
 }
@@ -109,22 +110,27 @@ impl LocalPorts {
             key: key.clone(),
             hasher,
             addresses: Addresses::new(config.addresses, hasher)?,
-            pairs: Arena::new(config.pairs, hugepages)?,
+            pairs: Arena::new(config.pairs)?,
             far: FarPairs::new(config.pairs)?,
-            pair_index: TagIndex::new(config.pairs as usize, hugepages)?,
+            pair_index: TagIndex::new(config.pairs as usize, false)?,
             idle_pairs: Queue::default(),
-            sets: Arena::new(config.sets, hugepages)?,
-            set_index: TagIndex::new(config.sets as usize, hugepages)?,
+            sets: Arena::new(config.sets)?,
+            set_index: TagIndex::new(config.sets as usize, false)?,
             idle_sets: Queue::default(),
-            blocks: Blocks::new(config.port_memory, hugepages)?,
+            blocks: Blocks::new(config.port_memory)?,
             closing: Closing::new(config.connections, hugepages)?,
             shown: Shown::new(config.connections, hugepages)?,
-            counts: Counts::new(config.pairs, hugepages)?,
+            counts: Counts::new(config.pairs)?,
             mine: ShardSet::ALL,
             may_run_low: false,
             held: 0,
             start: (config.seed >> 40) as u32,
         })
+    }
+
+    /// Takes the memory that each connection may touch from the system now.
+    pub fn touch(&mut self) {
+        self.shown.touch();
     }
 
     /// Takes a port of `pair` from `ports`, the range of its local address: in the shard `wanted`, which is one of

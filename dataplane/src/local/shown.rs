@@ -11,6 +11,7 @@ use std::io;
 use bytemuck::{Pod, Zeroable};
 
 use super::{LocalPorts, Pair};
+use crate::arch::prefetch;
 use crate::memory::Slab;
 use crate::time::{TICKS_PER_SECOND, Tick};
 
@@ -60,6 +61,14 @@ impl Shown {
         (line as usize, hash as u16 | 1)
     }
 
+    pub(super) fn touch(&mut self) {
+        self.0.touch();
+    }
+
+    fn announce(&self, hash: u64) {
+        prefetch(&self.0, self.place(hash).0);
+    }
+
     fn note(&mut self, hash: u64, last: u32, seen: Tick) {
         let (line, tag) = self.place(hash);
         let seen = seconds_of(seen);
@@ -92,6 +101,11 @@ impl LocalPorts {
     pub fn note_shown(&mut self, pair: &Pair, port: u16, last: u32, seen: Tick) {
         let hash = self.hasher.port(pair, port);
         self.shown.note(hash, last, seen);
+    }
+
+    /// Asks the cache for what [`LocalPorts::last_shown`] and [`LocalPorts::note_shown`] look at.
+    pub fn announce_shown(&self, pair: &Pair, port: u16) {
+        self.shown.announce(self.hasher.port(pair, port));
     }
 
     /// The sequence number behind the last one that the server was shown on `port` of `pair`, while it may remember

@@ -367,7 +367,7 @@ fn workers_divide_the_ports_of_an_address() {
 /// 10,000 services of 10 servers with 4 local addresses.
 #[test]
 fn idle_pairs_cost_nothing() {
-    let mut ports = ports_of(&LocalPortsConfig::for_connections(1_000_000, 3));
+    let mut ports = ports_of(&LocalPortsConfig::for_connections(1_000_000, 3, false));
     let fresh = ports.memory();
     assert!(fresh.reserved < 500 << 20, "{fresh:?}");
     assert_eq!(fresh.touched, 0);

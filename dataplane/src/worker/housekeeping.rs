@@ -21,6 +21,8 @@ use std::sync::Arc;
 const EVERY: u64 = 64;
 /// Timers that one round handles: about 10 microseconds of work when all of them are due.
 const TIMER_BUDGET: usize = 64;
+/// How many timers are taken off the wheel before the first of them is looked at.
+const TIMERS_AHEAD: usize = 4;
 /// Neighbours, announcements and records that one round handles.
 const NEIGHBOUR_BUDGET: usize = 16;
 const ANNOUNCE_BUDGET: usize = 8;
@@ -133,20 +135,38 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Ends what has timed out; re-arms what has been seen since its timer was set.
     fn expire(&mut self) {
         self.behind = true;
-        for _ in 0..TIMER_BUDGET {
-            let Some(id) = self.wheel.pop_due(self.table.records_mut(), self.now) else {
-                self.behind = false;
-                break;
-            };
-            let record = self.table.get(id);
-            let deadline = self.snapshot.timeouts_of(record).deadline(record);
-            match Verdict::at(deadline, self.now) {
-                Verdict::Expired if self.hold_template(id) => {}
-                Verdict::Expired => self.time_out(id),
-                Verdict::Rearm(deadline) => {
-                    self.look_after_header(id);
-                    self.arm(id, deadline);
+        // What is due waits for a few others, while what its end takes comes from memory.
+        let mut due = [RecordId::NONE; TIMERS_AHEAD];
+        for step in 0..TIMER_BUDGET + TIMERS_AHEAD {
+            let mut next = RecordId::NONE;
+            if self.behind && step < TIMER_BUDGET {
+                match self.wheel.pop_due(self.table.records_mut(), self.now) {
+                    Some(id) => {
+                        self.table.announce_removal(self.table.get(id));
+                        next = id;
+                    }
+                    None => self.behind = false,
                 }
+            }
+            let id = std::mem::replace(&mut due[step % TIMERS_AHEAD], next);
+            if id != RecordId::NONE {
+                self.time_is_up(id);
+            } else if !self.behind && step > TIMERS_AHEAD {
+                break;
+            }
+        }
+    }
+
+    /// The timer of a connection has fired: it ends, unless it has been seen since, or is held.
+    fn time_is_up(&mut self, id: RecordId) {
+        let record = self.table.get(id);
+        let deadline = self.snapshot.timeouts_of(record).deadline(record);
+        match Verdict::at(deadline, self.now) {
+            Verdict::Expired if self.hold_template(id) => {}
+            Verdict::Expired => self.time_out(id),
+            Verdict::Rearm(deadline) => {
+                self.look_after_header(id);
+                self.arm(id, deadline);
             }
         }
     }

@@ -225,7 +225,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let shard_key = ShardKey::from_seed(sizes.seed);
         let neighbours = NeighbourTable::new(housekeeping::neighbour_settings(&sizes));
         let locals = LocalPorts::new(
-            &LocalPortsConfig::for_connections(sizes.connections, sizes.seed),
+            &LocalPortsConfig::for_connections(sizes.connections, sizes.seed, sizes.hugepages),
             &shard_key,
         )?;
         let hasher = FlowHasher::new(sizes.seed, sizes.seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15);
@@ -282,9 +282,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(worker)
     }
 
-    /// Takes the connection table's memory from the system now, so that no packet waits for a page to be cleared.
+    /// Takes the memory that each connection may touch from the system now, so that no packet waits for a page to be cleared.
     pub fn touch(&mut self) {
         self.table.touch();
+        self.locals.touch();
     }
 
     /// One round: everything that has arrived at the ports, up to a burst each, then what is due. `now` never

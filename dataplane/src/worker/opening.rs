@@ -40,13 +40,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let mut taken = None;
         match mode {
             Mode::Fullnat => {
-                let (given, last_sequence) = self.give_local_port(server, &end, ends, service)?;
+                let given = self.give_local_port(server, &end, ends, service)?;
                 record.outbound = self.key_between(end.address, end.port, given.local, given.port);
                 if headers.protocol == ipv4::TCP {
                     record.sequence = tcp::sequence(&frame[usize::from(headers.l4)..]);
-                    if let Some(last) = last_sequence {
-                        succeed(&mut record, last);
-                    }
                     record
                         .flags
                         .set(Flags::TOA, self.shows_clients(service) == ClientAddress::Toa);
@@ -73,6 +70,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.report(Event::TableFull);
             Refusal::from(DropReason::TableFull)
         })?;
+        if let Some(taken) = taken {
+            self.succeed_former(opened, &end, &taken);
+        }
         // Not of a NAT server beside its client: that one expects no header, since it gets none from others.
         let is_stream = server.mode == Mode::Fullnat && headers.protocol == ipv4::TCP;
         if is_stream && self.shows_clients(service) == ClientAddress::ProxyV2 {
@@ -164,7 +164,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         end: &local::Server,
         ends: &Ends,
         service: u32,
-    ) -> Result<(Taken, Option<u32>), Refusal> {
+    ) -> Result<Taken, Refusal> {
         let given = self.take_or_recycle(end, |worker| worker.take_local_port(server, end, ends, service));
         match given {
             Ok(given) => {
@@ -197,28 +197,39 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Takes a local port towards `end` by `take`. When none is free, the connection that has been closing longest
-    /// between these addresses gives up its own. The sequence number behind the last one that the server was shown there
-    /// is returned too, while it may remember that.
+    /// between these addresses gives up its own. [`Worker::succeed_former`] has to follow.
     pub(super) fn take_or_recycle(
         &mut self,
         end: &local::Server,
         take: impl Fn(&mut Worker<I, X>) -> Result<Taken, TakeError>,
-    ) -> Result<(Taken, Option<u32>), DropReason> {
-        let recyclable = match take(self) {
-            Ok(taken) => return Ok((taken, self.last_shown(end, &taken))),
+    ) -> Result<Taken, DropReason> {
+        let taken = match take(self) {
+            Ok(taken) => taken,
             Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory),
-            Err(TakeError::Exhausted { recyclable }) => recyclable,
+            Err(TakeError::Exhausted { recyclable }) => {
+                self.close(recyclable.ok_or(DropReason::LocalPortsExhausted)?);
+                let taken = take(self).map_err(|_| DropReason::LocalPortsExhausted)?;
+                self.locals.count_recycled(&end.pair(taken.local));
+                taken
+            }
         };
-        self.close(recyclable.ok_or(DropReason::LocalPortsExhausted)?);
-        let taken = take(self).map_err(|_| DropReason::LocalPortsExhausted)?;
-        self.locals.count_recycled(&end.pair(taken.local));
-        Ok((taken, self.last_shown(end, &taken)))
+        if end.protocol == ipv4::TCP {
+            self.locals.announce_shown(&end.pair(taken.local), taken.port);
+        }
+        Ok(taken)
     }
 
-    /// The sequence number behind the last one that a server was shown on a local port, while it may remember that.
-    fn last_shown(&self, end: &local::Server, taken: &Taken) -> Option<u32> {
-        self.locals
-            .last_shown(&end.pair(taken.local), taken.port, self.now)
+    /// Makes a new connection acceptable to a server that may remember the former one on its local port.
+    pub(super) fn succeed_former(&mut self, id: RecordId, end: &local::Server, taken: &Taken) {
+        if end.protocol != ipv4::TCP {
+            return;
+        }
+        let last = self
+            .locals
+            .last_shown(&end.pair(taken.local), taken.port, self.now);
+        if let Some(last) = last {
+            succeed(self.table.get_mut(id), last);
+        }
     }
 
     /// Tries the service's groups of local addresses in their order.
@@ -269,7 +280,7 @@ pub(super) fn worth_more(first: TakeError, second: TakeError) -> TakeError {
 /// Makes a connection on a local port acceptable to a server that still remembers the port's last one in
 /// TIME_WAIT (RFC 9293 3.6.1, RFC 6191): the initial sequence number that it is shown lies above the last of the
 /// old connection, and no timestamp is shown, since the clocks of two clients cannot be compared.
-pub(super) fn succeed(record: &mut Record, last: u32) {
+fn succeed(record: &mut Record, last: u32) {
     /// How far above: more than a window that may still be under way, and no more than needed.
     const MARGIN: u32 = 1 << 16;
     let above = record.sequence.wrapping_sub(last);

@@ -117,7 +117,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             port: ends.destination_port,
             protocol: headers.protocol,
         };
-        let (given, last_sequence) = self.give_snat_port(slot, &end, ends)?;
+        let given = self.give_snat_port(slot, &end, ends)?;
         let inbound = self.key_between(
             ends.source,
             ends.source_port,
@@ -132,18 +132,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         record.neighbour_in = neighbour.0;
         if headers.protocol == ipv4::TCP {
             record.sequence = tcp::sequence(&frame[usize::from(headers.l4)..]);
-            if let Some(last) = last_sequence {
-                opening::succeed(&mut record, last);
-            }
         }
         let addresses = opening::addresses_between(ends, end.address, Some(given.local));
-        let opened = self.open(record, addresses);
-        opened.map_err(|InsertError::TableFull| {
+        let opened = self.open(record, addresses).map_err(|InsertError::TableFull| {
             self.locals
                 .release(&end.pair(given.local), given.port, RecordId::NONE);
             self.report(Event::TableFull);
-            DropReason::TableFull.into()
-        })
+            Refusal::from(DropReason::TableFull)
+        })?;
+        self.succeed_former(opened, &end, &given);
+        Ok(opened)
     }
 
     /// Whether a host may have one more connection. Its connections are spread over the workers by their ports, so each
@@ -166,15 +164,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         })
     }
 
-    fn give_snat_port(
-        &mut self,
-        slot: u32,
-        end: &local::Server,
-        ends: &Ends,
-    ) -> Result<(Taken, Option<u32>), Refusal> {
+    fn give_snat_port(&mut self, slot: u32, end: &local::Server, ends: &Ends) -> Result<Taken, Refusal> {
         let given = self.take_or_recycle(end, |worker| worker.take_snat_port(slot, end, ends));
         match given {
-            Ok((taken, _)) => self.watch_snat_ports(slot, end, ends.source, taken.local),
+            Ok(taken) => self.watch_snat_ports(slot, end, ends.source, taken.local),
             Err(DropReason::LocalPortsExhausted) => self.report(Event::SnatPortsExhausted {
                 rule: slot,
                 destination: end.address,

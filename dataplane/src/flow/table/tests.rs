@@ -31,7 +31,7 @@ fn connection(n: u32) -> Record {
     }
 }
 
-fn hits(table: &ConnectionTable, keys: &[FlowKey]) -> Vec<Option<Hit>> {
+fn hits(table: &mut ConnectionTable, keys: &[FlowKey]) -> Vec<Option<Hit>> {
     let queries: Vec<_> = keys.iter().map(|&key| table.query(key, 6)).collect();
     let mut hits = vec![None; queries.len()];
     table.lookup_burst(&queries, &mut hits);
@@ -57,7 +57,7 @@ fn it_fills_to_the_last_record_at_any_capacity() {
         for n in (0..capacity as u32).step_by(step) {
             let record = connection(n);
             let found = hits(
-                &table,
+                &mut table,
                 &[record.inbound, record.outbound, record.inbound.reversed()],
             );
             let [Some(inbound), Some(outbound), None] = found[..] else {
@@ -108,7 +108,7 @@ fn beyond_the_limit_new_ones_are_refused_and_old_ones_are_not_touched() {
     }
     for n in 0..1_000 {
         let record = connection(n);
-        let found = hits(&table, &[record.inbound, record.outbound]);
+        let found = hits(&mut table, &[record.inbound, record.outbound]);
         assert!(
             found
                 .iter()
@@ -158,11 +158,11 @@ fn two_connections_may_share_the_key_of_their_replies() {
     };
     let (first, second) = (table.insert(connection(1)).unwrap(), table.insert(other).unwrap());
     let reply = [connection(1).outbound];
-    assert!(hits(&table, &reply)[0].is_some());
+    assert!(hits(&mut table, &reply)[0].is_some());
     assert!(table.remove(first).is_some());
-    assert_eq!(hits(&table, &reply)[0].map(|hit| hit.id), Some(second));
+    assert_eq!(hits(&mut table, &reply)[0].map(|hit| hit.id), Some(second));
     assert!(table.remove(second).is_some());
-    assert_eq!(hits(&table, &reply)[0], None);
+    assert_eq!(hits(&mut table, &reply)[0], None);
 }
 
 #[test]
@@ -236,14 +236,14 @@ proptest! {
                     let record = connection(n);
                     let hit = |direction| model.get(&n).map(|&id| Hit { id, direction });
                     let outbound = hit(Direction::Outbound).filter(|_| !one_way);
-                    let found = hits(&table, &[record.inbound, record.outbound]);
+                    let found = hits(&mut table, &[record.inbound, record.outbound]);
                     prop_assert_eq!(found, [hit(Direction::Inbound), outbound]);
                 }
             }
             prop_assert_eq!(table.len(), model.len());
         }
         let everything: Vec<_> = (0..120).map(|n| connection(n).inbound).collect();
-        for (n, hit) in hits(&table, &everything).into_iter().enumerate() {
+        for (n, hit) in hits(&mut table, &everything).into_iter().enumerate() {
             prop_assert_eq!(hit.map(|hit| hit.id), model.get(&(n as u32)).copied());
         }
     }
