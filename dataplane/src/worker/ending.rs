@@ -4,7 +4,7 @@
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Record, RecordId, TcpState};
-use crate::packet::{Headers, PortRules, craft, ipv4, parse, tcp};
+use crate::packet::{Headers, Packet, PortRules, craft, ipv4, parse, tcp};
 use crate::service::{OnRemove, Presence, Service, Snapshot};
 use crate::time::Tick;
 
@@ -122,10 +122,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Notes the sequence numbers of a segment as it came in, where they are kept.
     #[inline]
-    pub(super) fn note_sequences(&mut self, hit: Hit, frame: &[u8], headers: &Headers) {
-        if headers.protocol == ipv4::TCP
-            && self.table.get(hit.id).flags.has(Flags::EXTENDED)
-            && let Some(segment) = frame.get(usize::from(headers.l4)..usize::from(headers.end))
+    pub(super) fn note_sequences(&mut self, hit: Hit, packet: &I::Packet, headers: &Headers) {
+        let extended = self.table.get(hit.id).flags.has(Flags::EXTENDED);
+        if extended & (headers.protocol == ipv4::TCP) {
+            self.write_sequences(hit, packet.bytes(), headers);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_sequences(&mut self, hit: Hit, frame: &[u8], headers: &Headers) {
+        if let Some(segment) = frame.get(usize::from(headers.l4)..usize::from(headers.end))
             && segment.len() >= tcp::HEADER_LEN
             && let Some(extension) = self.table.extend(hit.id)
         {

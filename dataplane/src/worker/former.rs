@@ -8,7 +8,7 @@ use super::schedule::Refusal;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Record, TcpState};
-use crate::packet::{Headers, ipv4, tcp};
+use crate::packet::{Headers, Packet, ipv4, tcp};
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Whether a packet, though it is between the ends of this connection, is of the one before: then it says nothing
@@ -21,12 +21,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &mut self,
         hit: Hit,
         headers: &Headers,
-        frame: &[u8],
+        packet: &I::Packet,
     ) -> Result<bool, Refusal> {
         let outbound = hit.direction == Direction::Outbound;
         // One branch, which hardly any packet takes, whatever its direction.
         if outbound & awaits_answer(self.table.get(hit.id)) {
-            self.judge_answer(hit, &frame[usize::from(headers.l4)..])
+            self.judge_answer(hit, &packet.bytes()[usize::from(headers.l4)..])
         } else {
             Ok(false)
         }

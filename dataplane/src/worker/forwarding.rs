@@ -98,9 +98,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 }
             }
         };
-        if !self.is_of_former(hit, headers, packet.bytes())? {
+        if !self.is_of_former(hit, headers, packet)? {
             self.see(hit.id, hit.direction, headers);
-            self.note_sequences(hit, packet.bytes(), headers);
+            self.note_sequences(hit, packet, headers);
         }
         if headers.ttl <= 1 {
             return Err(TTL_EXCEEDED);

@@ -99,11 +99,21 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Puts a validated packet where it belongs. What is no flow is dealt with at once: there is little of it.
-    #[inline]
+    /// Puts a validated packet where it belongs.
+    #[inline(always)]
     fn sort(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
         match burst.headers[usize::from(place)].kind {
             Kind::Flow | Kind::Flow6 => burst.flows.push(place),
+            _ => self.deal_with(burst, place),
+        }
+    }
+
+    /// A packet that is no flow. There are few, and they are dealt with at once.
+    #[cold]
+    #[inline(never)]
+    fn deal_with(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
+        match burst.headers[usize::from(place)].kind {
+            Kind::Flow | Kind::Flow6 => {}
             Kind::Arp => self.arp(burst, place),
             Kind::Icmp | Kind::Icmp6 => self.icmp(burst, place),
             Kind::Fragment | Kind::Fragment6 => self.gather(burst, place),

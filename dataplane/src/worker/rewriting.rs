@@ -233,7 +233,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// What is the longest IP packet that may go to `neighbour` by this connection: 0 when this one fits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn limit(
         &self,
         hit: Hit,
@@ -249,6 +249,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if same && packet.bytes().len() <= longest && headers.largest_fragment == 0 {
             return Ok(0);
         }
+        self.limit_for_long(hit, neighbour, packet, headers, port)
+    }
+
+    #[inline(never)]
+    fn limit_for_long(
+        &self,
+        hit: Hit,
+        neighbour: NeighbourId,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        port: PortId,
+    ) -> Result<u16, Refusal> {
+        let record = self.table.get(hit.id);
         let extra = self.grows_by(hit);
         if record.flags.has(Flags::MIXED) {
             return self.limit_across(extra, neighbour, packet, headers, port);

@@ -59,7 +59,7 @@ impl Buckets {
     }
 
     /// The facts of an address, 0 when it is not here.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lookup(&self, address: Ipv4Addr) -> Facts {
         let bits = address.to_bits();
         let (first, second) = places(bits, self.multiplier, self.mask);
