@@ -52,8 +52,8 @@ pub enum InsertError {
 
 /// An index over the keys of records: [`TagIndex`], or DPDK's hash as the baseline it is measured against.
 pub trait FlowIndex {
-    /// Looks up each query, and writes the id of its record or [`NOT_FOUND`] to the same place of `found`.
-    /// An id is only reported when its record has the key. The shorter slice bounds the work.
+    /// Looks up each query, and writes the id of what most likely is its record, or [`NOT_FOUND`], to the same place
+    /// of `found`: whoever asks compares the key. The shorter slice bounds the work.
     fn lookup_burst(&self, queries: &[Query], records: &[Record], found: &mut [u32]);
     /// The id of the record that has this key.
     fn lookup(&self, query: &Query, records: &[Record]) -> Option<u32>;
@@ -108,15 +108,9 @@ impl FlowIndex for TagIndex {
                 .zip(found.iter_mut())
                 .filter(|(_, f)| **f == ELSEWHERE)
             {
-                if let Some(id) = self.probe_second(query.hash) {
-                    prefetch(records, id as usize);
-                    *found = id;
-                }
-            }
-        }
-        for (query, found) in queries.iter().zip(found.iter_mut()) {
-            if *found != NOT_FOUND && !is_meant(records, *found, query) {
-                *found = FlowIndex::lookup(self, query, records).unwrap_or(NOT_FOUND);
+                // What only the stash has is not here: it is looked up once more, on its own.
+                *found = self.probe_second(query.hash).unwrap_or(ELSEWHERE);
+                prefetch(records, *found as usize);
             }
         }
     }
@@ -293,7 +287,20 @@ impl<X: FlowIndex> ConnectionTable<X> {
             self.index
                 .lookup_burst(&queries[..found.len()], &self.records, found);
             for ((query, &found), hit) in queries.iter().zip(found.iter()).zip(hits) {
-                *hit = (found != NOT_FOUND).then(|| self.hit(query, found));
+                *hit = match found {
+                    NOT_FOUND => None,
+                    id => match self
+                        .records
+                        .get(id as usize)
+                        .and_then(|record| record.direction_of(query))
+                    {
+                        Some(direction) => Some(Hit {
+                            id: RecordId(id),
+                            direction,
+                        }),
+                        None => self.lookup(query),
+                    },
+                };
             }
         }
     }

@@ -28,7 +28,7 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, to: &FlowKey) {
 }
 
 /// As [`rewrite()`], over the two parts of a packet; `more` is what else has changed in the segment.
-#[inline]
+#[inline(always)]
 pub(super) fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to: &FlowKey, more: Delta) {
     let [source, destination, ports] = to.words();
     let [old_source, old_destination, old_ports] = headers.key.words().map(u32::from_be);

@@ -77,7 +77,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// A packet of the connection: the state machine, the timer, the counts.
-    #[inline]
+    #[inline(always)]
     pub(super) fn see(&mut self, id: RecordId, direction: Direction, headers: &Headers) {
         let record = self.table.get_mut(id);
         record.stamp(self.now);

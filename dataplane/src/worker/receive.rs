@@ -29,7 +29,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             arch::prefetch(packet.bytes(), 0);
             Some(packet)
         }));
-        self.parse(burst);
+        self.parse(burst, port);
         self.process(burst);
         count
     }
@@ -84,15 +84,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.forward(burst);
     }
 
-    /// Validates every packet.
-    fn parse(&mut self, burst: &mut Burst<I::Packet>) {
+    /// Validates every packet of a burst from `port`.
+    fn parse(&mut self, burst: &mut Burst<I::Packet>, port: PortId) {
+        let rules = self.rules[usize::from(port.0)];
         for at in 0..burst.packets.len() {
-            let port = burst.ports[at];
             let Some(packet) = &burst.packets[at] else {
                 continue;
             };
-            let rules = &self.rules[usize::from(port.0)];
-            match parse_into(packet, rules, &mut burst.headers[at]) {
+            match parse_into(packet, &rules, &mut burst.headers[at]) {
                 Ok(()) => self.sort(burst, at as Place),
                 Err(reason) => self.look_again(burst, at as Place, reason),
             }
@@ -222,15 +221,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Names the owner of every flow: of a packet to a VIP by its source, of one to a local address, or to a client
     /// of a NAT server, by its destination; with SNAT see [`Outbound`]. Hands over what another worker owns, and ends what is not for us.
     fn steer(&mut self, burst: &mut Burst<I::Packet>) {
-        let mut kept = ArrayVec::<Place, BURST>::new();
+        let mut kept = 0;
         for index in 0..burst.flows.len() {
             let place = burst.flows[index];
             let headers = &burst.headers[usize::from(place)];
-            if burst.is_settled(place) {
-                kept.push(place);
-                continue;
-            }
             let home = match headers.kind {
+                _ if burst.is_settled(place) => Ok(self.number),
                 Kind::Flow => {
                     let key = headers.key;
                     let class = self.snapshot.addresses.class(key.destination());
@@ -245,7 +241,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 _ => self.home_v6(headers, burst.packets[usize::from(place)].as_ref()),
             };
             match home {
-                Ok(owner) if owner == self.number => kept.push(place),
+                Ok(owner) if owner == self.number => {
+                    // Never ahead of `index`.
+                    burst.flows[kept] = place;
+                    kept += 1;
+                }
                 Ok(owner) => {
                     let arrival = burst.arrival(place);
                     if let Some(packet) = burst.take(place) {
@@ -259,7 +259,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 }
             }
         }
-        burst.flows = kept;
+        burst.flows.truncate(kept);
     }
 
     /// The owner of a packet to an address of this class; `shard` is of its source or of its destination.

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Rewrites a packet of a connection for its way on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn rewrite(
         &mut self,
         packet: &mut I::Packet,
@@ -46,6 +46,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// NAT and FULLNAT of what is not TCP or UDP over IPv4.
+    #[inline(never)]
     fn translate(&mut self, packet: &mut I::Packet, headers: &Headers, hit: Hit) -> Result<(), Refusal> {
         check_sctp(packet, headers)?;
         let record = self.table.get(hit.id);

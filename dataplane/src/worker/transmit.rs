@@ -23,14 +23,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[inline]
     pub(super) fn resolve(&mut self, neighbour: NeighbourId, packet: I::Packet) {
         match self.neighbours.resolved(neighbour) {
-            Some((port, mac)) => self.send(port, mac, packet),
+            Some((port, mac)) => self.put_out(port, mac, packet),
             None => self.hold(neighbour, packet),
         }
     }
 
     /// Sends a packet that is complete but for its MAC addresses.
-    #[inline]
-    pub(super) fn send(&mut self, port: PortId, destination: MacAddr, mut packet: I::Packet) {
+    #[inline(never)]
+    pub(super) fn send(&mut self, port: PortId, destination: MacAddr, packet: I::Packet) {
+        self.put_out(port, destination, packet);
+    }
+
+    #[inline(always)]
+    fn put_out(&mut self, port: PortId, destination: MacAddr, mut packet: I::Packet) {
         let link = self.links[usize::from(port.0)];
         ethernet::set_addresses(packet.bytes_mut(), destination, link.mac);
         if link.vlan != 0 && !vlan::tag(&mut packet, link.vlan) {
