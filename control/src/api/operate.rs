@@ -46,7 +46,10 @@ pub(super) async fn zero(State(gateway): Shared, filter: Asked<ServerFilter>) ->
     Ok(Json(view::Zeroed { services }))
 }
 
-pub(super) async fn rates(State(gateway): Shared, filter: Asked<ServerFilter>) -> Answer<Vec<view::ServiceRates>> {
+pub(super) async fn rates(
+    State(gateway): Shared,
+    filter: Asked<ServerFilter>,
+) -> Answer<Vec<view::ServiceRates>> {
     let Query(ServerFilter { service }) = filter?;
     let wanted = service.clone();
     let rates = blocking(gateway, move |gateway| view::rates(gateway, wanted.as_deref())).await?;

@@ -71,7 +71,11 @@ pub(super) fn zero(
     if json {
         return print_json(&done, out);
     }
-    let all = if service.is_none() { "and all SNAT rules " } else { "" };
+    let all = if service.is_none() {
+        "and all SNAT rules "
+    } else {
+        ""
+    };
     writeln!(out, "{} {all}count from zero", count(done.services, "service"))?;
     Ok(())
 }
@@ -100,7 +104,14 @@ pub(super) fn rates(services: Vec<ServiceRates>) -> Table {
 /// What drains.
 pub(super) fn draining(all: Vec<Draining>) -> Table {
     let mut table = Table::new(&[
-        "KIND", "ADDRESS", "OF", "LISTEN", "ON-REMOVE", ">CONNS", ">SINCE", ">DEADLINE",
+        "KIND",
+        "ADDRESS",
+        "OF",
+        "LISTEN",
+        "ON-REMOVE",
+        ">CONNS",
+        ">SINCE",
+        ">DEADLINE",
     ]);
     for draining in all {
         let deadline = draining.deadline.map_or_else(|| "-".to_owned(), duration);

@@ -199,7 +199,13 @@ mod tests {
         look(&mut estimator, Duration::ZERO, 1, [900; 5]);
         assert_eq!(estimator.of(0), before);
         look(&mut estimator, PERIOD * 2, 1, [200; 5]);
-        assert!(estimator.of(0).0.iter().all(|rate| rate.is_finite() && *rate >= 0.0));
+        assert!(
+            estimator
+                .of(0)
+                .0
+                .iter()
+                .all(|rate| rate.is_finite() && *rate >= 0.0)
+        );
     }
 
     /// SCALE-01: no look is at more than its share of 50,000, and together they are at each once.
@@ -225,8 +231,15 @@ mod tests {
         look(&mut estimator, PERIOD, 2, [1000; 5]);
         estimator.forget(1);
         estimator.forget(7);
-        assert_eq!((Rates::from(estimator.of(0)).cps, estimator.of(1)), (125, Averages::default()));
+        assert_eq!(
+            (Rates::from(estimator.of(0)).cps, estimator.of(1)),
+            (125, Averages::default())
+        );
         look(&mut estimator, PERIOD * 2, 2, [1000; 5]);
-        assert_eq!(estimator.of(1), Averages::default(), "what the one before counted is not its own");
+        assert_eq!(
+            estimator.of(1),
+            Averages::default(),
+            "what the one before counted is not its own"
+        );
     }
 }

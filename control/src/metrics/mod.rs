@@ -60,5 +60,8 @@ fn tables(gateway: &Gateway, options: Options) -> Vec<Table> {
         service,
         servers: Vec::new(),
     };
-    view::services(gateway, Counted::Ever).into_iter().map(alone).collect()
+    view::services(gateway, Counted::Ever)
+        .into_iter()
+        .map(alone)
+        .collect()
 }

@@ -74,7 +74,8 @@ pub(super) fn services(text: &mut Text, tables: &[Table]) {
         });
         text.family(about, samples);
     }
-    let departing = labelled().map(|(labels, table)| Sample(labels.service(), table.service.departing as f64));
+    let departing =
+        labelled().map(|(labels, table)| Sample(labels.service(), table.service.departing as f64));
     text.family(&SERVICE_DEPARTING, departing);
     of_servers(text, &labels, tables);
 }

@@ -57,7 +57,9 @@ pub fn draining(gateway: &Gateway) -> Result<Vec<Draining>, Silent> {
             on_remove: Some(departure.on_remove.name().to_owned()),
             connections: totals.active + totals.inactive,
             since: since.as_secs(),
-            deadline: departure.may_last.map(|may_last| seconds_up(may_last.saturating_sub(since))),
+            deadline: departure
+                .may_last
+                .map(|may_last| seconds_up(may_last.saturating_sub(since))),
         })
     });
     let servers = servers.filter(|server| server.connections > 0);

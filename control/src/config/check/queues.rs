@@ -47,23 +47,21 @@ pub(super) fn parts<'r>(raw: &'r RawService, path: &str) -> Vec<Part<'r>> {
     part.collect()
 }
 
-/// Where the service `services[index]` listens, each listener with its path.
+/// Where the service `services[index]` listens, each listener with its path. Each queue is at all of its VIPs.
 pub(super) fn listeners(service: &RawService, index: usize) -> Vec<(Listener, String)> {
-    let path = format!("services[{index}]");
-    if service.queues.is_none() {
+    let listen = format!("services[{index}].listen");
+    let with_path = |(item, listener): (usize, Listener)| (listener, service.listeners.path(&listen, item));
+    let Some(queues) = &service.queues else {
         let listeners = service.listeners.iter();
-        let listen = format!("{path}.listen");
         return listeners
-            .map(|(item, listener)| (*listener, service.listeners.path(&listen, item)))
+            .map(|(item, listener)| with_path((item, *listener)))
             .collect();
-    }
-    let mut all = Vec::new();
-    for part in parts(service, &path) {
-        let Some(port) = part.port else { continue };
-        let listeners = service.queue_listeners(port);
-        all.extend(listeners.map(|listener| (listener, format!("{}.port", part.path))));
-    }
-    all
+    };
+    let ports = queues.iter().filter_map(|queue| queue.port);
+    ports
+        .flat_map(|port| service.queue_listeners(port))
+        .map(with_path)
+        .collect()
 }
 
 /// The name of the queue for that port.
@@ -90,9 +88,8 @@ pub(super) fn names(services: &[RawService], report: &mut Report) {
                 report.error(port.place, format!("{}.port", part.path), fault);
             }
             if name.len() > LONGEST {
-                let problem = format!(
-                    "this queue would be called `{name}`, which is longer than {LONGEST} characters"
-                );
+                let problem =
+                    format!("this queue would be called `{name}`, which is longer than {LONGEST} characters");
                 let fault = Fault::new(problem, "give the service a shorter name");
                 report.error(own.place, format!("services[{index}].name"), fault);
             }

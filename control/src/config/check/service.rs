@@ -107,10 +107,8 @@ impl Checker<'_> {
         let mut services = Vec::new();
         for part in queues::parts(raw, &path) {
             let pool = part.pool;
-            let pool = pool.and_then(|name| {
-                self.pool_names
-                    .find(name, format!("{}.pool", part.path), report)
-            });
+            let pool =
+                pool.and_then(|name| self.pool_names.find(name, format!("{}.pool", part.path), report));
             self.used_pools.extend(pool);
             services.extend(self.one(raw, &part, pool, &groups, report));
         }
@@ -154,7 +152,7 @@ impl Checker<'_> {
             queue_of,
             listeners: match part.port {
                 None => marks::listeners(self.raw, raw, &part.path, report),
-                Some(port) => raw.queue_listeners(port).collect(),
+                Some(port) => raw.queue_listeners(port).map(|(_, listener)| listener).collect(),
             },
             pool: pool?,
             mode: raw.mode?,

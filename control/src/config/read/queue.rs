@@ -26,11 +26,7 @@ pub(crate) struct RawQueue {
 
 /// The queues of a service that says `mq` at `mq`; none of another one. Other keys that do not go with them are
 /// refused here.
-pub(crate) fn queues(
-    fields: &Fields<'_>,
-    mq: Option<Place>,
-    report: &mut Report,
-) -> Option<Vec<RawQueue>> {
+pub(crate) fn queues(fields: &Fields<'_>, mq: Option<Place>, report: &mut Report) -> Option<Vec<RawQueue>> {
     let field = match mq {
         Some(_) => fields.required("queues", EXAMPLE, report),
         None => fields.get("queues"),
@@ -39,7 +35,9 @@ pub(crate) fn queues(
         .and_then(|field| field.list(report, queue))
         .unwrap_or_default();
     let Some(_) = mq else {
-        if let Some(field) = field {
+        let is_readable = |queue: &RawQueue| queue.port.is_some() || queue.pool.is_some();
+        let says_something = queues.is_empty() || queues.iter().any(is_readable);
+        if let Some(field) = field.filter(|_| says_something) {
             let fault = Fault::new(
                 "`queues` without `scheduler: mq`",
                 "write `scheduler: mq`, or remove `queues` and write `pool`",

@@ -12,8 +12,8 @@ use super::field::{Field, Fields, OneOrMore};
 use super::marks::{self, RawPersistence};
 use super::network::{own_name, reference};
 use super::policy::{RawPolicy, policy};
-use super::typed::{flag, number, placed_number};
 use super::queue::{self, RawQueue};
+use super::typed::{flag, number, placed_number};
 use super::{address, scheduler, tunnel, value};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
@@ -101,15 +101,13 @@ impl RawService {
         self.mark.is_some_and(|at| at.value == mark)
     }
 
-    /// Where a queue listens.
-    pub(crate) fn queue_listeners(&self, port: At<u16>) -> impl Iterator<Item = Listener> {
+    /// Where the queue for that port listens, with the index of each listener.
+    pub(crate) fn queue_listeners(&self, port: At<u16>) -> impl Iterator<Item = (usize, Listener)> {
         let listeners = self.listeners.iter();
-        listeners.filter_map(move |(_, listener)| {
-            let key = listener.key;
-            Some(Listener {
-                key: ServiceKey::new(key.address()?, port.value, key.protocol()?),
-                place: port.place,
-            })
+        listeners.filter_map(move |(item, listener)| {
+            let Listener { key, place } = *listener;
+            let key = ServiceKey::new(key.address()?, port.value, key.protocol()?);
+            Some((item, Listener { key, place }))
         })
     }
 

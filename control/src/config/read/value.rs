@@ -221,7 +221,10 @@ pub(crate) fn queues_vip(text: &str) -> Result<(IpAddr, Protocol), Fault> {
     let known = protocols.into_iter().find(|known| known.name() == protocol);
     let known = known.ok_or_else(|| {
         let problem = format!("`{}` is not a protocol", shown(protocol));
-        Fault::new(problem, format!("write {address}/tcp, {address}/udp or {address}/sctp"))
+        Fault::new(
+            problem,
+            format!("write {address}/tcp, {address}/udp or {address}/sctp"),
+        )
     })?;
     Ok((address, known))
 }

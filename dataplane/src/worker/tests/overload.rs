@@ -99,7 +99,11 @@ fn thresholds_do_not_clear_the_mark() {
         gateway.pass(seconds(11));
         assert!(refused(&mut gateway, 11 + n), "{n}");
     }
-    assert_eq!(gateway.counts(1), (0, 0), "it has nothing to do, and gets nothing");
+    assert_eq!(
+        gateway.counts(1),
+        (0, 0),
+        "it has nothing to do, and gets nothing"
+    );
     gateway.change(|plan| plan.edit(0, |service| service.servers[0].upper_threshold = 0));
     assert!(refused(&mut gateway, 14));
     mark(&mut gateway, 1, false);
