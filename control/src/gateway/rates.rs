@@ -5,6 +5,8 @@
 use super::totals::sum;
 use super::{Gateway, ServerTotals, State};
 use crate::model::VirtualService;
+use dataplane::service::ServiceKey;
+use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -47,7 +49,7 @@ fn counts(totals: ServerTotals) -> Counts {
 
 /// Averages before they are rounded, so that those of servers add up.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Averages([f64; 5]);
+struct Averages([f64; 5]);
 
 impl AddAssign for Averages {
     fn add_assign(&mut self, other: Averages) {
@@ -136,23 +138,32 @@ impl Gateway {
         self.rates.lock().tick(now, span as usize, read);
     }
 
-    /// The rates of a service, with those of servers that were removed, and of each of its servers. `state` is the locked state of
-    /// this gateway.
+    /// The rates of each service that is `wanted`, with those of servers that were removed, and of each of its servers.
+    /// `state` is the locked state of this gateway.
     #[must_use]
-    pub fn rates(&self, state: &State, entry: &VirtualService) -> (Rates, Vec<Rates>) {
+    pub fn rates<'s>(
+        &self,
+        state: &'s State,
+        wanted: impl Fn(&VirtualService) -> bool,
+    ) -> Vec<(&'s VirtualService, Rates, Vec<Rates>)> {
         let estimator = self.rates.lock();
-        let servers = entry.service.servers.iter();
-        let servers: Vec<Averages> = servers.map(|server| estimator.of(server.slot)).collect();
-        let mut all = Averages::default();
-        for average in &servers {
-            all += *average;
-        }
+        let mut departed: HashMap<ServiceKey, Averages> = HashMap::new();
         for (server, slot) in state.model.departing_servers() {
-            if server.service == entry.service.key {
-                all += estimator.of(slot);
-            }
+            *departed.entry(server.service).or_default() += estimator.of(slot);
         }
-        (all.into(), servers.into_iter().map(Rates::from).collect())
+        let services = state.model.services().filter(|entry| wanted(entry));
+        let told = services.map(|entry| {
+            let mut all = departed.get(&entry.service.key).copied().unwrap_or_default();
+            let servers = entry.service.servers.iter();
+            let servers = servers.map(|server| {
+                let average = estimator.of(server.slot);
+                all += average;
+                Rates::from(average)
+            });
+            let servers = servers.collect();
+            (entry, Rates::from(all), servers)
+        });
+        told.collect()
     }
 }
 

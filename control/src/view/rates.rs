@@ -36,10 +36,8 @@ pub struct ServerRates {
 #[must_use]
 pub fn rates(gateway: &Gateway, service: Option<&str>) -> Vec<ServiceRates> {
     let state = gateway.state();
-    let entries = state.model.services();
-    let wanted = entries.filter(|entry| service.is_none_or(|text| entry.is_called(text)));
-    let view = wanted.map(|entry| {
-        let (rates, servers) = gateway.rates(&state, entry);
+    let wanted = gateway.rates(&state, |entry| service.is_none_or(|text| entry.is_called(text)));
+    let view = wanted.into_iter().map(|(entry, rates, servers)| {
         let servers = entry.service.servers.iter().zip(servers);
         ServiceRates {
             name: entry.name.clone(),
