@@ -48,6 +48,7 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
         tunnel: Tunnel::default(),
         upper_threshold: 0,
         lower_threshold: 0,
+        overloaded: false,
     };
     let service = Service {
         slot: 0,

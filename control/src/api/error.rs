@@ -68,6 +68,7 @@ impl From<GatewayError> for ApiError {
     fn from(error: GatewayError) -> ApiError {
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         let status = match &error {
+            GatewayError::NoService(_) | GatewayError::NoServer(_) => StatusCode::NOT_FOUND,
             GatewayError::Stuck { .. } => StatusCode::SERVICE_UNAVAILABLE,
             GatewayError::Config(found) => {
                 errors.extend(found.errors.iter().map(ToString::to_string));

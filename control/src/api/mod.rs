@@ -4,6 +4,7 @@
 
 mod connections;
 mod error;
+mod operate;
 mod routes;
 mod serve;
 mod signals;

@@ -1,7 +1,7 @@
 //! The paths of the API, and what each answers.
 
-use super::{ApiError, connections, signals};
-use crate::gateway::Gateway;
+use super::{ApiError, connections, operate, signals};
+use crate::gateway::{Counted, Gateway};
 use crate::metrics;
 use crate::view::{self, ConnectionFilter};
 use axum::extract::rejection::QueryRejection;
@@ -22,11 +22,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The paths of the API, for who asks for another one.
 const PATHS: &str = "/v1/status, /v1/services, /v1/servers, /v1/connections, /v1/ports, /v1/workers, /v1/neighbours, \
-                     /v1/drops, /v1/local-addresses, /v1/snat, /v1/reload (POST) and /metrics";
+                     /v1/drops, /v1/local-addresses, /v1/snat, /v1/rates, /v1/draining, /v1/reload (POST), \
+                     /v1/overload (POST), /v1/zero (POST) and /metrics";
+/// Those that change something.
+const POSTS: [&str; 3] = ["/v1/reload", "/v1/overload", "/v1/zero"];
 
-type Asked<T> = Result<Query<T>, QueryRejection>;
-type Answer<T> = Result<Json<T>, ApiError>;
-type Shared = State<Arc<Gateway>>;
+pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
+pub(super) type Answer<T> = Result<Json<T>, ApiError>;
+pub(super) type Shared = State<Arc<Gateway>>;
 
 /// The whole API.
 pub(super) fn api(gateway: Arc<Gateway>) -> Router {
@@ -41,7 +44,11 @@ pub(super) fn api(gateway: Arc<Gateway>) -> Router {
         .route("/v1/drops", get(drops))
         .route("/v1/local-addresses", get(local_addresses))
         .route("/v1/snat", get(snat))
+        .route("/v1/rates", get(operate::rates))
+        .route("/v1/draining", get(operate::draining))
         .route("/v1/reload", post(reload))
+        .route("/v1/overload", post(operate::overload))
+        .route("/v1/zero", post(operate::zero))
         .route("/metrics", get(scrape));
     bounded(router, PATHS, gateway)
 }
@@ -84,7 +91,7 @@ async fn no_path(State(paths): State<&'static str>, request: Request) -> ApiErro
 
 async fn wrong_method(request: Request) -> ApiError {
     let (method, path) = (request.method(), request.uri().path());
-    let right = if path == "/v1/reload" { "POST" } else { "GET" };
+    let right = if POSTS.contains(&path) { "POST" } else { "GET" };
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         format!("{path} does not take {method}; use {right}"),
@@ -112,20 +119,21 @@ async fn status(State(gateway): Shared) -> Answer<view::Status> {
 }
 
 async fn services(State(gateway): Shared) -> Answer<Vec<view::Service>> {
-    blocking(gateway, view::services).await.map(Json)
+    let told = |gateway: &Gateway| view::services(gateway, Counted::SinceZero);
+    blocking(gateway, told).await.map(Json)
 }
 
 /// Which servers to tell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ServerFilter {
+pub(super) struct ServerFilter {
     /// A service's name, or where one listens.
-    service: Option<String>,
+    pub(super) service: Option<String>,
 }
 
 async fn servers(State(gateway): Shared, filter: Asked<ServerFilter>) -> Answer<Vec<view::Server>> {
     let Query(ServerFilter { service }) = filter?;
-    let tables = blocking(gateway, view::table).await?;
+    let tables = blocking(gateway, |gateway| view::table(gateway, Counted::SinceZero)).await?;
     let Some(name) = service else {
         return Ok(Json(tables.into_iter().flat_map(|table| table.servers).collect()));
     };
@@ -175,7 +183,8 @@ async fn local_addresses(State(gateway): Shared, filter: Asked<LocalFilter>) -> 
 }
 
 async fn snat(State(gateway): Shared) -> Answer<Vec<view::SnatRule>> {
-    blocking(gateway, view::snat).await.map(Json)
+    let told = |gateway: &Gateway| view::snat(gateway, Counted::SinceZero);
+    blocking(gateway, told).await.map(Json)
 }
 
 /// Which drop reasons to tell.

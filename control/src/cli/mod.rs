@@ -1,11 +1,12 @@
-//! The command line: what was typed, and what it does. `run` hands over to the engine; `show` and `reload` ask a
-//! running gateway through its API; `check` and `replay` need none.
+//! The command line: what was typed, and what it does. `run` hands over to the engine; `show`, `reload`, `overload` and
+//! `zero` ask a running gateway through its API; `check` and `replay` need none.
 
 mod check;
 mod client;
 mod connections;
 mod local;
 mod log;
+mod operate;
 mod replay;
 mod server_setup;
 mod show;
@@ -50,6 +51,31 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Mark a server overloaded, or take the mark: it gets no new connections, and those that it has go on
+    Overload {
+        /// The service: its name, or where it listens (203.0.113.100:80/tcp)
+        service: String,
+        /// The server's address, with or without its port
+        server: String,
+        /// Whether it is overloaded
+        #[arg(value_enum)]
+        state: Switch,
+        #[command(flatten)]
+        gateway: GatewaySocket,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set the counters that are shown to zero; Prometheus's go on
+    Zero {
+        /// Only those of this service: its name, or where it listens (203.0.113.100:80/tcp)
+        service: Option<String>,
+        #[command(flatten)]
+        gateway: GatewaySocket,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show what a running gateway is and does
     Show(Show),
     /// Replay a scenario of frames, commands and time, without devices
@@ -69,6 +95,15 @@ enum Command {
     Bench(crate::bench::Options),
     /// Print the version
     Version,
+}
+
+/// On or off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Switch {
+    /// It is
+    On,
+    /// It is not
+    Off,
 }
 
 #[derive(Args, Debug)]
@@ -127,6 +162,14 @@ enum What {
         #[arg(long)]
         service: Option<String>,
     },
+    /// What happens in a second, by service and server
+    Rates {
+        /// Only of this service: its name, or where it listens (203.0.113.100:80/tcp)
+        #[arg(long)]
+        service: Option<String>,
+    },
+    /// Removed servers and local addresses that connections still have
+    Draining,
     /// Connections
     Connections(connections::Filter),
     /// Ethernet ports
@@ -210,6 +253,18 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check { file } => check::check(&file, &mut out)?,
         Command::Run(run) => return start(&run),
         Command::Reload { gateway, json } => show::reload(&gateway.socket, json, &mut out)?,
+        Command::Overload {
+            service,
+            server,
+            state,
+            gateway,
+            json,
+        } => operate::overload(&gateway.socket, [&service, &server], state, json, &mut out)?,
+        Command::Zero {
+            service,
+            gateway,
+            json,
+        } => operate::zero(&gateway.socket, service.as_deref(), json, &mut out)?,
         Command::Show(show) => show::show(&show.gateway.socket, &show.what, show.json, &mut out)?,
         Command::Replay {
             config,

@@ -3,7 +3,7 @@
 use super::check::count;
 use super::client::{ClientError, ask};
 use super::table::Table;
-use super::{Failure, What, connections, warn};
+use super::{Failure, What, connections, operate, warn};
 use crate::gateway::PortCounters;
 use crate::view::{Drop, Neighbour, Persistence, Port, Reload, Server, Service, Status, Worker};
 use hyper::Method;
@@ -21,10 +21,14 @@ pub(super) fn show(socket: &Path, what: &What, json: bool, out: &mut impl Write)
         What::Services => page.table("/v1/services", services),
         What::Servers { service: None } => page.table("/v1/servers", servers),
         What::Servers { service: Some(name) } => {
-            let query = serde_urlencoded::to_string([("service", name)])
-                .map_err(|error| Failure::Other(error.to_string()))?;
-            page.table(&format!("/v1/servers?{query}"), servers)
+            page.table(&operate::query("/v1/servers", &[("service", name)])?, servers)
         }
+        What::Rates { service } => {
+            let pairs = service.as_ref().map(|name| ("service", &**name));
+            let path = operate::query("/v1/rates", pairs.as_slice())?;
+            page.table(&path, operate::rates)
+        }
+        What::Draining => page.table("/v1/draining", operate::draining),
         What::Connections(filter) => connections::show(socket, filter, json, page.out),
         What::Ports => page.table("/v1/ports", ports),
         What::Workers => page.table("/v1/workers", workers),
@@ -81,7 +85,7 @@ impl<W: Write> Page<'_, W> {
     }
 }
 
-fn print_json(answer: &impl Serialize, out: &mut impl Write) -> Result<(), Failure> {
+pub(super) fn print_json(answer: &impl Serialize, out: &mut impl Write) -> Result<(), Failure> {
     serde_json::to_writer_pretty(&mut *out, answer).map_err(std::io::Error::from)?;
     writeln!(out)?;
     Ok(())
@@ -223,6 +227,7 @@ fn flags(service: &Service) -> String {
             .filter(|(set, _)| *set)
             .map(|(_, flag)| (*flag).to_owned()),
     );
+    flags.extend(service.queue_of.as_ref().map(|name| format!("queue-of={name}")));
     flags.extend(service.persistence.as_ref().map(persistence));
     flags.extend(service.mss_clamp.map(|mss| format!("mss-clamp={mss}")));
     let told = service.client_address.as_str();
@@ -405,12 +410,12 @@ fn drops(drops: Vec<Drop>) -> Table {
     table
 }
 
-fn or_dash(text: &str) -> &str {
+pub(super) fn or_dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
 /// Seconds as people say them: `3d 4h 5m 6s`.
-fn duration(seconds: u64) -> String {
+pub(super) fn duration(seconds: u64) -> String {
     let parts = [
         (seconds / 86_400, 'd'),
         (seconds / 3600 % 24, 'h'),

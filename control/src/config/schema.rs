@@ -67,14 +67,15 @@ sections! {
     LOCAL_ADDRESSES = "local_addresses[]": ["name", "port", "addresses", "ports", "routed"];
     POOL = "pools[]": ["name", "servers"];
     SERVER = "pools[].servers[]": [
-        "address", "port", "weight", "mode", "tunnel", "upper_threshold", "lower_threshold",
+        "address", "port", "weight", "mode", "tunnel", "upper_threshold", "lower_threshold", "overloaded",
     ];
     SERVER_TUNNEL = "pools[].servers[].tunnel": ["type", "port", "checksum"];
     SERVICE = "services[]": [
         "name", "listen", "mark", "pool", "mode", "tunnel", "scheduler", "scheduler_flags", "local_addresses", "one_packet",
         "translate_replies", "hairpin_snat", "mss_clamp", "client_address", "timeouts", "on_remove", "drain_deadline",
-        "on_idle", "expire_quiescent", "limits", "slow_start", "bound", "persistence",
+        "on_idle", "expire_quiescent", "limits", "slow_start", "bound", "persistence", "queues",
     ];
+    QUEUE = "services[].queues[]": ["port", "pool", "scheduler", "scheduler_flags"];
     SERVICE_LIMITS = "services[].limits": ["connections", "rate", "client_connections", "client_rate"];
     PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine"];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];

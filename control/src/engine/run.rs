@@ -5,12 +5,14 @@ use super::watch::Watch;
 use super::{Running, control_cpu, start};
 use crate::api;
 use crate::config::Config;
+use crate::gateway::{ESTIMATE_EVERY, Gateway};
 use anyhow::{Context, Result, anyhow};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::MissedTickBehavior;
 
 /// How often the running gateway is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -66,6 +68,7 @@ async fn serve(
     hangups: Signal,
 ) -> Result<()> {
     let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway), hangups));
+    let estimates = tokio::spawn(estimate(Arc::clone(&running.gateway)));
     let mut outcome = Ok(());
     let end = async {
         tokio::select! {
@@ -80,7 +83,23 @@ async fn serve(
     };
     let served = server.run(Arc::clone(&running.gateway), end).await;
     hangups.abort();
+    estimates.abort();
     outcome.and(served.context("the API's sockets cannot be watched"))
+}
+
+/// Keeps rates up to date.
+async fn estimate(gateway: Arc<Gateway>) {
+    let mut interval = tokio::time::interval(ESTIMATE_EVERY);
+    // One that comes late counts for more; none has to be made up for.
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let gateway = Arc::clone(&gateway);
+        let done = tokio::task::spawn_blocking(move || gateway.estimate(gateway.elapsed()));
+        if done.await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Tells of what comes up while the gateway runs. Ends only when it cannot go on.

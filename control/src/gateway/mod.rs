@@ -3,11 +3,15 @@
 
 mod draining;
 mod listing;
+mod overload;
+mod rates;
 mod reloads;
 mod totals;
+mod zero;
 
+pub use rates::{ESTIMATE_EVERY, Rates};
 pub use reloads::Reloads;
-pub use totals::{ServerTotals, WorkerTotals};
+pub use totals::{Counted, ServerTotals, WorkerTotals};
 
 use crate::config::{self, Config, ConfigErrors};
 use crate::model::{Changes, Model, ModelError};
@@ -75,6 +79,12 @@ pub enum GatewayError {
     /// A table is too small, or addresses contradict each other; nothing has changed.
     #[error("{0}")]
     Model(#[from] ModelError),
+    /// There is no such service.
+    #[error("no service is named {0} or listens there; see show services")]
+    NoService(String),
+    /// The service has no such server.
+    #[error("the service {0} has no such server; see show servers")]
+    NoServer(String),
     /// A worker did not take the snapshot in time.
     #[error("worker {worker} did not take epoch {epoch} within 10 s; it is stuck, or its CPU is overloaded")]
     Stuck {
@@ -116,6 +126,7 @@ pub struct Gateway {
     started: Instant,
     reloads: Mutex<Reloads>,
     turns: listing::Turns,
+    rates: Mutex<rates::Estimator>,
 }
 
 impl Gateway {
@@ -142,6 +153,7 @@ impl Gateway {
             started: Instant::now(),
             reloads,
             turns,
+            rates: Mutex::default(),
         }
     }
 
@@ -165,7 +177,13 @@ impl Gateway {
     /// Seconds since the start.
     #[must_use]
     pub fn uptime(&self) -> u64 {
-        self.started.elapsed().as_secs()
+        self.elapsed().as_secs()
+    }
+
+    /// The time since the start, by the monotonic clock.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Reads the configuration file again and makes it so: all of it or nothing. Returns when every worker uses
@@ -208,7 +226,7 @@ impl Gateway {
 
     /// Sends the model to the workers as the next snapshot; returns its epoch.
     fn publish(&self, model: &mut Model) -> u64 {
-        model.set_time(self.started.elapsed());
+        model.set_time(self.elapsed());
         let snapshot = Arc::new(model.snapshot());
         for worker in &self.workers {
             worker.post(Order::Publish(Arc::clone(&snapshot)));
@@ -256,6 +274,7 @@ impl Gateway {
         };
         for (owner, slot) in state.model.reclaim(connections) {
             state.baselines.restart(&owner, slot, &self.workers);
+            self.rates.lock().forget(slot);
         }
         state
             .baselines

@@ -1,5 +1,6 @@
 //! Sums over workers, less what earlier users of a slot have counted.
 
+use super::zero::Zeroes;
 use super::{Gateway, WorkerHandle};
 use crate::model::SlotOwner;
 use dataplane::service::ServiceKey;
@@ -137,12 +138,22 @@ impl From<&WorkerStats> for WorkerTotals {
     }
 }
 
+/// From when on counters are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counted {
+    /// From the start, or since their server is there: what metrics tell, which never go back.
+    Ever,
+    /// Since they were set to zero, if they were: what operators are shown.
+    SinceZero,
+}
+
 /// What the counters of slots do not say by themselves: where those of a slot stood when its present user got it,
 /// and what servers that are gone have counted for services that are still there.
 #[derive(Debug, Default)]
 pub(crate) struct Baselines {
     slots: HashMap<u32, ServerTotals>,
     departed: HashMap<ServiceKey, ServerTotals>,
+    pub(super) zeroes: Zeroes,
 }
 
 impl Baselines {
@@ -153,12 +164,19 @@ impl Baselines {
             let served = (counted - self.of(slot)).past();
             *self.departed.entry(server.service).or_default() += served;
         }
+        self.zeroes.restart(owner, slot);
         self.slots.insert(slot, counted);
     }
 
     /// Forgets services that are gone.
     pub(crate) fn keep_services(&mut self, exists: impl Fn(&ServiceKey) -> bool) {
         self.departed.retain(|key, _| exists(key));
+        self.zeroes.keep_services(exists);
+    }
+
+    /// What servers that are gone, and whose slots have other users, have counted for that service.
+    pub(super) fn departed_of(&self, service: &ServiceKey) -> ServerTotals {
+        self.departed.get(service).copied().unwrap_or_default()
     }
 
     fn of(&self, slot: u32) -> ServerTotals {
@@ -166,7 +184,7 @@ impl Baselines {
     }
 }
 
-fn sum(slot: u32, workers: &[WorkerHandle]) -> ServerTotals {
+pub(super) fn sum(slot: u32, workers: &[WorkerHandle]) -> ServerTotals {
     let mut total = ServerTotals::default();
     for worker in workers {
         total += ServerTotals::from(&worker.stats.servers[slot as usize]);
@@ -177,8 +195,12 @@ fn sum(slot: u32, workers: &[WorkerHandle]) -> ServerTotals {
 impl Gateway {
     /// Traffic and connections of the server, or rule of SNAT, in that slot. `state` is the locked state of this gateway.
     #[must_use]
-    pub fn server_totals(&self, state: &super::State, slot: u32) -> ServerTotals {
-        sum(slot, &self.workers) - state.baselines.of(slot)
+    pub fn server_totals(&self, state: &super::State, slot: u32, counted: Counted) -> ServerTotals {
+        let ever = sum(slot, &self.workers) - state.baselines.of(slot);
+        match counted {
+            Counted::Ever => ever,
+            Counted::SinceZero => ever - state.baselines.zeroes.of(slot),
+        }
     }
 
     /// Connections that deleted servers still have, by service. `state` is the locked state of this gateway.
@@ -186,7 +208,7 @@ impl Gateway {
     pub fn departing_connections(&self, state: &super::State) -> HashMap<ServiceKey, u64> {
         let mut departing = HashMap::new();
         for (server, slot) in state.model.departing_servers() {
-            let totals = self.server_totals(state, slot);
+            let totals = self.server_totals(state, slot, Counted::Ever);
             *departing.entry(server.service).or_default() += totals.active + totals.inactive;
         }
         departing
@@ -195,10 +217,19 @@ impl Gateway {
     /// What deleted servers have counted, by service, so that a service's own counters never go back. `state` is
     /// the locked state of this gateway.
     #[must_use]
-    pub fn departed_totals(&self, state: &super::State) -> HashMap<ServiceKey, ServerTotals> {
+    pub fn departed_totals(
+        &self,
+        state: &super::State,
+        counted: Counted,
+    ) -> HashMap<ServiceKey, ServerTotals> {
         let mut departed = state.baselines.departed.clone();
+        if counted == Counted::SinceZero {
+            for (key, totals) in &mut departed {
+                *totals = *totals - state.baselines.zeroes.departed_of(key);
+            }
+        }
         for (server, slot) in state.model.departing_servers() {
-            *departed.entry(server.service).or_default() += self.server_totals(state, slot).past();
+            *departed.entry(server.service).or_default() += self.server_totals(state, slot, counted).past();
         }
         departed
     }

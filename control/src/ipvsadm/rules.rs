@@ -26,7 +26,7 @@ pub(super) fn supported(verb: Verb) -> Result<(), UsageError> {
     let instead = match verb {
         Verb::List | Verb::Save => "`tidegate show services` shows the table",
         Verb::Restore => "give the lines one by one, or `tidegate reload`",
-        Verb::Zero => "counters only ever grow; let the reader take differences",
+        Verb::Zero => "`tidegate zero [SERVICE]` does it",
         Verb::StartDaemon | Verb::StopDaemon => "there is no sync daemon",
         Verb::Help | Verb::Version => "`tidegate help` says what there is",
         _ => return Ok(()),

@@ -47,8 +47,10 @@ metrics! {
     SERVICE_CONNECTIONS Gauge "tidegate_service_connections" ["service", "vip", "port", "protocol", "state"] "Connections of the service now, by state as LVS counts them: active or inactive.";
     SERVICE_PACKETS Counter "tidegate_service_packets_total" ["service", "vip", "port", "protocol", "direction"] "Packets forwarded; inbound from clients, outbound from servers (none in DR mode).";
     SERVICE_BYTES Counter "tidegate_service_bytes_total" ["service", "vip", "port", "protocol", "direction"] "Bytes of these packets from the IP header on, as they arrived.";
+    SERVICE_DEPARTING Gauge "tidegate_service_departing_connections" ["service", "vip", "port", "protocol"] "Connections that removed servers of the service still have: they drain, or wait for their server.";
 
     SERVER_WEIGHT Gauge "tidegate_server_weight" ["service", "vip", "port", "protocol", "server", "server_port"] "The server's share of new connections; 0 = quiesced.";
+    SERVER_OVERLOADED Gauge "tidegate_server_overloaded" ["service", "vip", "port", "protocol", "server", "server_port"] "1 while the operator has marked the server overloaded, so that it gets no new connections; else 0.";
     SERVER_OPENED Counter "tidegate_server_connections_opened_total" ["service", "vip", "port", "protocol", "server", "server_port"] "Connections that the server has been given.";
     SERVER_CONNECTIONS Gauge "tidegate_server_connections" ["service", "vip", "port", "protocol", "server", "server_port", "state"] "Connections of the server now, by state as LVS counts them: active or inactive.";
     SERVER_PACKETS Counter "tidegate_server_packets_total" ["service", "vip", "port", "protocol", "server", "server_port", "direction"] "Packets forwarded; inbound to the server, outbound from it (none in DR mode).";

@@ -10,7 +10,7 @@ mod snat;
 
 pub use about::{ALL, About, Kind};
 
-use crate::gateway::Gateway;
+use crate::gateway::{Counted, Gateway};
 use crate::view::{self, Table};
 use family::Text;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub fn render(gateway: &Gateway, options: Options) -> Vec<u8> {
     let mut text = Text::default();
     gateway::general(&mut text, gateway, neighbours.is_ok() && pools.is_ok());
     services::services(&mut text, &tables(gateway, options));
-    snat::rules(&mut text, &view::snat(gateway));
+    snat::rules(&mut text, &view::snat(gateway, Counted::Ever));
     gateway::workers(&mut text, gateway);
     local::ports(&mut text, &pools.unwrap_or_default());
     gateway::ports(&mut text, &view::ports(gateway));
@@ -54,11 +54,14 @@ pub fn render(gateway: &Gateway, options: Options) -> Vec<u8> {
 
 fn tables(gateway: &Gateway, options: Options) -> Vec<Table> {
     if options.servers {
-        return view::table(gateway);
+        return view::table(gateway, Counted::Ever);
     }
     let alone = |service| Table {
         service,
         servers: Vec::new(),
     };
-    view::services(gateway).into_iter().map(alone).collect()
+    view::services(gateway, Counted::Ever)
+        .into_iter()
+        .map(alone)
+        .collect()
 }

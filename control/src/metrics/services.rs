@@ -74,6 +74,9 @@ pub(super) fn services(text: &mut Text, tables: &[Table]) {
         });
         text.family(about, samples);
     }
+    let departing =
+        labelled().map(|(labels, table)| Sample(labels.service(), table.service.departing as f64));
+    text.family(&SERVICE_DEPARTING, departing);
     of_servers(text, &labels, tables);
 }
 
@@ -96,6 +99,10 @@ fn of_servers(text: &mut Text, labels: &[Labels], tables: &[Table]) {
     text.family(
         &SERVER_WEIGHT,
         servers().map(|(labels, server)| Sample(labels.all(), server.weight.into())),
+    );
+    text.family(
+        &SERVER_OVERLOADED,
+        servers().map(|(labels, server)| Sample(labels.all(), f64::from(u8::from(server.overloaded)))),
     );
     let opened = servers().map(|(labels, server)| Sample(labels.all(), server.totals.connections as f64));
     text.family(&SERVER_OPENED, opened);

@@ -21,6 +21,12 @@ pub enum CommandError {
     /// What LVS can do, or may be asked to, and this gateway cannot yet.
     #[error("{0} is not supported yet")]
     Unsupported(&'static str),
+    /// A service of LVS is one port, and so is a queue.
+    #[error(
+        "the scheduler mq is for the file, where a service lists its queues: add a service for each port instead, with \
+         the scheduler of its servers, such as -s wlc"
+    )]
+    Queues,
     /// No group of local addresses has this name.
     #[error("no local addresses are named {name}; there are: {known}")]
     NoSuchGroup {
@@ -127,10 +133,13 @@ impl Model {
     fn change_server(&mut self, id: &ServiceId, server: &ipvsadm::Server) -> Result<(), CommandError> {
         let key = self.known(id, Refusal::ServiceNotDefined)?;
         let ignored = server.ignored_port;
-        let server = self.server_of(&key, server)?;
-        let at = position(&self.services[&key].service, server.address, server.port);
+        let mut server = self.server_of(&key, server)?;
+        let present = &self.services[&key].service;
+        let at = position(present, server.address, server.port).ok_or(Refusal::NoSuchServer)?;
+        // What has no option of ipvsadm stays.
+        server.overloaded = present.servers[at].overloaded;
         let end = SocketAddr::new(server.address, server.port);
-        self.edit_server(key, at.ok_or(Refusal::NoSuchServer)?, server);
+        self.edit_server(key, at, server);
         self.note_ignored_port(key, end, ignored);
         Ok(())
     }
@@ -154,6 +163,9 @@ impl Model {
 
     fn spec_of(&self, service: &ipvsadm::Service) -> Result<ServiceSpec, CommandError> {
         let key = key_of(&service.id);
+        if service.scheduler == "mq" {
+            return Err(CommandError::Queues);
+        }
         let scheduler = SchedulerKind::from_name(&service.scheduler).ok_or(Refusal::NoSuchScheduler)?;
         let engine = service.engine.as_ref();
         let engine = engine.map(|name| PersistenceEngine::from_name(name).ok_or(Refusal::NoSuchScheduler));
@@ -249,6 +261,7 @@ impl Model {
             tunnel,
             upper_threshold: server.upper_threshold,
             lower_threshold: server.lower_threshold,
+            overloaded: false,
         })
     }
 }

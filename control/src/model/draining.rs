@@ -8,6 +8,7 @@ use dataplane::local::PortRange;
 use dataplane::packet::PortId;
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// A local address that is in no group any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,6 +21,8 @@ pub struct Draining {
     pub port: PortId,
     /// Its local ports.
     pub ports: PortRange,
+    /// The time since the start at which workers were told; none before the next snapshot.
+    pub since: Option<Duration>,
 }
 
 impl Model {
@@ -61,6 +64,7 @@ impl Model {
                 group: group.name.clone(),
                 port: group.port,
                 ports: group.pool.ports(),
+                since: None,
             }));
         }
     }

@@ -33,6 +33,8 @@ pub enum SlotOwner {
 pub struct VirtualService {
     /// Its name in the file; empty when it was made by a command.
     pub name: String,
+    /// The name in the file of the service that it is a queue of, if it is one.
+    pub queue_of: Option<String>,
     /// What workers see of it.
     pub service: Arc<Service>,
     /// The ports that commands have named for DR and TUN servers, which get the service's port whatever is named.
@@ -40,6 +42,12 @@ pub struct VirtualService {
 }
 
 impl VirtualService {
+    /// Whether an operator means it by that text: its name, where it listens, or the service that it is a queue of.
+    #[must_use]
+    pub fn is_called(&self, text: &str) -> bool {
+        self.name == text || self.queue_of.as_deref() == Some(text) || self.service.key.to_string() == text
+    }
+
     /// A port that is said of `server` without effect, host order: nothing changes ports on the way to a DR or TUN
     /// server.
     #[must_use]

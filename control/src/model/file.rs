@@ -225,6 +225,9 @@ impl Model {
                 self.insert_service(service.name.clone(), spec)?;
                 changes.services_added += 1;
             }
+            if let Some(entry) = self.services.get_mut(&key) {
+                entry.queue_of.clone_from(&service.queue_of);
+            }
             self.apply_servers(config, service, listener, changes)?;
         }
         Ok(())
@@ -311,6 +314,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
         tunnel: service.tunnel_of(server),
         upper_threshold: server.upper_threshold,
         lower_threshold: server.lower_threshold,
+        overloaded: server.overloaded,
     }
 }
 

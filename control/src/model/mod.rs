@@ -3,18 +3,22 @@
 //! workers or devices.
 
 mod command;
+mod departing;
 mod draining;
 mod entry;
 mod file;
+mod overload;
 mod ports;
 mod slots;
 pub(crate) mod slow_start;
 mod snat;
 
 pub use command::CommandError;
+pub use departing::Departure;
 pub use draining::Draining;
 pub use entry::{LocalGroup, ServerKey, SlotOwner, VirtualService};
 pub use file::Changes;
+pub use overload::Marked;
 pub use ports::with_vlans;
 
 use dataplane::flow::Timeouts;
@@ -31,7 +35,7 @@ use dataplane::service::{
 use dataplane::worker::shard::ShardMap;
 use slots::Slots;
 use slow_start::SlowStart;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +75,7 @@ pub struct Model {
     pub settings: Settings,
     locals: Vec<LocalGroup>,
     draining: Vec<Draining>,
+    departures: HashMap<ServerKey, Departure>,
     network: Network,
     /// The names of the rules of `network.snat`, in their order.
     snat_names: Vec<Arc<str>>,
@@ -91,6 +96,7 @@ impl Model {
             settings: Settings::default(),
             locals: Vec::new(),
             draining: Vec::new(),
+            departures: HashMap::new(),
             network: Network {
                 shards: ShardMap::even(workers),
                 addresses: Arc::new(AddressTable::default()),
@@ -142,6 +148,12 @@ impl Model {
         self.time = time;
     }
 
+    /// How many slots servers and rules of SNAT have ever used: all lie below it.
+    #[must_use]
+    pub fn server_span(&self) -> u32 {
+        self.server_slots.span()
+    }
+
     /// Whether the next snapshot will differ from the last by time alone: the weight of some server rises.
     #[must_use]
     pub fn is_rising(&self) -> bool {
@@ -151,6 +163,7 @@ impl Model {
     /// Compiles the model into the next snapshot. Unchanged services are shared with the one before.
     pub fn snapshot(&mut self) -> Snapshot {
         self.epoch += 1;
+        self.date_departures();
         let mut services = vec![None; self.service_slots.span() as usize];
         for entry in self.services.values() {
             let shown = self.slow_start.apply(&entry.service, self.time, self.epoch);
@@ -168,16 +181,6 @@ impl Model {
         let named: HashSet<ServiceKey> = self.departing_servers().map(|(key, _)| key.service).collect();
         self.service_slots.reclaim(|key, _| !named.contains(key));
         freed
-    }
-
-    /// Deleted servers that still hold their slots, with these.
-    pub fn departing_servers(&self) -> impl Iterator<Item = (&ServerKey, u32)> {
-        self.server_slots
-            .retired()
-            .filter_map(|(owner, slot)| match owner {
-                SlotOwner::Server(server) => Some((server, slot)),
-                SlotOwner::Snat(_) => None,
-            })
     }
 
     /// What each address is, with one more VIP if there is one; the present table while nothing has changed.
@@ -250,6 +253,7 @@ impl Model {
             spec.key,
             VirtualService {
                 name,
+                queue_of: None,
                 service: Arc::new(service),
                 ignored_ports: BTreeMap::new(),
             },
@@ -302,11 +306,12 @@ impl Model {
             return false;
         };
         for server in &entry.service.servers {
-            self.server_slots.retire(&SlotOwner::Server(ServerKey {
+            let identity = ServerKey {
                 service: *key,
                 address: server.address,
                 port: server.port,
-            }));
+            };
+            self.depart(identity, &entry.service.policy);
         }
         self.service_slots.retire(key);
         true
@@ -365,11 +370,13 @@ impl Model {
         entry
             .ignored_ports
             .remove(&SocketAddr::new(server.address, server.port));
-        self.server_slots.retire(&SlotOwner::Server(ServerKey {
+        let identity = ServerKey {
             service: key,
             address: server.address,
             port: server.port,
-        }));
+        };
+        let policy = service.policy;
+        self.depart(identity, &policy);
     }
 }
 

@@ -143,14 +143,20 @@ pub struct Selection {
 }
 
 /// An address, or an address and port.
-#[derive(Clone, Copy, Debug)]
-enum End {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// On any port.
     Address(IpAddr),
+    /// On that port, in host order.
     Port(SocketAddr),
 }
 
 impl End {
-    fn parse(key: &'static str, text: Option<&String>) -> Result<Option<End>, FilterError> {
+    /// What a key says, if it is there.
+    ///
+    /// # Errors
+    /// It is no address.
+    pub fn parse(key: &'static str, text: Option<&String>) -> Result<Option<End>, FilterError> {
         let Some(text) = text else { return Ok(None) };
         let end = text
             .parse()
@@ -162,7 +168,9 @@ impl End {
         })
     }
 
-    fn is(self, address: &SocketAddr) -> bool {
+    /// Whether it is that one.
+    #[must_use]
+    pub fn is(self, address: &SocketAddr) -> bool {
         match self {
             End::Address(wanted) => address.ip() == wanted,
             End::Port(wanted) => *address == wanted,
@@ -185,7 +193,7 @@ fn named(gateway: &Gateway, name: &str) -> Result<Named, FilterError> {
     let state = gateway.state();
     let keys = || state.model.services().map(|entry| entry.service.key);
     let services = state.model.services();
-    let found = services.filter(|entry| entry.name == name || entry.service.key.to_string() == name);
+    let found = services.filter(|entry| entry.is_called(name));
     let wanted: HashSet<_> = found.map(|entry| entry.service.key).collect();
     if wanted.is_empty() {
         return Err(FilterError::NoService(name.to_owned()));

@@ -3,20 +3,26 @@
 //! that ask workers block, and are not for an async task; nothing here changes anything.
 
 mod connections;
+mod draining;
 mod drops;
 mod local;
 mod neighbours;
+mod overload;
 mod ports;
+mod rates;
 mod services;
 mod snat;
 mod status;
 mod workers;
 
-pub use connections::{Connection, ConnectionFilter, FilterError, Selection, connections};
+pub use connections::{Connection, ConnectionFilter, End, FilterError, Selection, connections};
+pub use draining::{Draining, draining};
 pub use drops::{Drop, drops};
 pub use local::{LocalAddress, LocalPool, LocalServer, local_pools};
 pub use neighbours::{Neighbour, neighbours};
+pub use overload::{MarkedServer, Overload, Zeroed};
 pub use ports::{Port, ports};
+pub use rates::{ServerRates, ServiceRates, rates};
 pub use services::{Persistence, Server, Service, Table, services, table};
 pub use snat::{SnatRule, snat};
 pub use status::{Reload, Status, status};

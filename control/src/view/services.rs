@@ -1,6 +1,6 @@
 //! Services and their servers.
 
-use crate::gateway::{Gateway, ServerTotals, State};
+use crate::gateway::{Counted, Gateway, ServerTotals, State};
 use crate::model::VirtualService;
 use dataplane::flow::Mode;
 use dataplane::service::{self, TunnelChecksum, TunnelKind};
@@ -13,6 +13,9 @@ use std::net::IpAddr;
 pub struct Service {
     /// Its name in the file; empty when it was made by a command.
     pub name: String,
+    /// The service in the file that it is a queue of, if it is one (`scheduler: mq`).
+    #[serde(default)]
+    pub queue_of: Option<String>,
     /// VIP, port and protocol, such as `203.0.113.100:80/tcp` or `[2001:db8::1]:80/tcp`; of a service for a firewall
     /// mark, `FWM 6666` or `FWM 6666 IPv6`.
     pub listen: String,
@@ -72,10 +75,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Whether that is its name, or where it listens.
+    /// Whether that is its name, where it listens, or the service that it is a queue of.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.listen == name
+        self.name == name || self.listen == name || self.queue_of.as_deref() == Some(name)
     }
 }
 
@@ -150,6 +153,9 @@ pub struct Server {
     pub upper_threshold: u32,
     /// Connections below which it gets new ones again; 0 = three quarters of the upper threshold.
     pub lower_threshold: u32,
+    /// Whether the operator has marked it overloaded.
+    #[serde(default)]
+    pub overloaded: bool,
     /// Traffic and connections.
     #[serde(flatten)]
     pub totals: ServerTotals,
@@ -201,25 +207,30 @@ pub struct Table {
 
 /// Every service with its servers, in the order of VIP, port and protocol.
 #[must_use]
-pub fn table(gateway: &Gateway) -> Vec<Table> {
-    each(gateway, |state, entry, listen| {
+pub fn table(gateway: &Gateway, counted: Counted) -> Vec<Table> {
+    each(gateway, counted, |state, entry, listen| {
         let servers = entry.service.servers.iter();
-        let view = |server| server_view(entry, listen, server, gateway.server_totals(state, server.slot));
+        let totals = |slot| gateway.server_totals(state, slot, counted);
+        let view = |server: &service::Server| server_view(entry, listen, server, totals(server.slot));
         servers.map(view).collect()
     })
 }
 
 /// Every service without its servers: many strings fewer where there are many servers. In the same order.
 #[must_use]
-pub fn services(gateway: &Gateway) -> Vec<Service> {
-    let tables = each(gateway, |_, _, _| Vec::new());
+pub fn services(gateway: &Gateway, counted: Counted) -> Vec<Service> {
+    let tables = each(gateway, counted, |_, _, _| Vec::new());
     tables.into_iter().map(|table| table.service).collect()
 }
 
 /// Every service, with what `servers` makes of its servers.
-fn each(gateway: &Gateway, servers: impl Fn(&State, &VirtualService, &str) -> Vec<Server>) -> Vec<Table> {
+fn each(
+    gateway: &Gateway,
+    counted: Counted,
+    servers: impl Fn(&State, &VirtualService, &str) -> Vec<Server>,
+) -> Vec<Table> {
     let state = gateway.state();
-    let departed = gateway.departed_totals(&state);
+    let departed = gateway.departed_totals(&state, counted);
     let departing = gateway.departing_connections(&state);
     let tables = state.model.services().map(|entry| {
         let service = &entry.service;
@@ -227,7 +238,7 @@ fn each(gateway: &Gateway, servers: impl Fn(&State, &VirtualService, &str) -> Ve
         let mut totals = departed.get(&service.key).copied().unwrap_or_default();
         let mut warnings = 0;
         for server in &service.servers {
-            let of_server = gateway.server_totals(&state, server.slot);
+            let of_server = gateway.server_totals(&state, server.slot, counted);
             warnings += usize::from(warning(entry, server, of_server).is_some());
             totals += of_server;
         }
@@ -258,6 +269,7 @@ fn service_view(
         .map(|group| group.name.clone());
     Service {
         name: entry.name.clone(),
+        queue_of: entry.queue_of.clone(),
         listen,
         address: service.key.address(),
         port: service.key.address().map(|_| service.key.port()),
@@ -304,6 +316,7 @@ fn server_view(
         weight: server.weight,
         upper_threshold: server.upper_threshold,
         lower_threshold: server.lower_threshold,
+        overloaded: server.overloaded,
         totals,
         warning: warning(entry, server, totals),
     }
@@ -317,6 +330,9 @@ fn warning(entry: &VirtualService, server: &service::Server, totals: ServerTotal
         let (mode, own) = (server.mode.name(), entry.service.key.port());
         format!("port {port} has no effect: {mode} leaves packets as they are, on port {own}")
     });
-    let warnings: Vec<String> = port.into_iter().chain(full).collect();
+    let marked = server
+        .overloaded
+        .then(|| "marked overloaded: gets no new connections".to_owned());
+    let warnings: Vec<String> = port.into_iter().chain(full).chain(marked).collect();
     (!warnings.is_empty()).then(|| warnings.join("; "))
 }

@@ -1,7 +1,7 @@
 //! Rules of SNAT.
 
 use crate::config::SnatProtocol;
-use crate::gateway::{Gateway, ServerTotals, State};
+use crate::gateway::{Counted, Gateway, ServerTotals, State};
 use dataplane::neighbour::Prefix;
 use dataplane::service;
 use serde::{Deserialize, Serialize};
@@ -35,11 +35,14 @@ pub struct SnatRule {
 
 /// Every rule, in the order in which they are looked at.
 #[must_use]
-pub fn snat(gateway: &Gateway) -> Vec<SnatRule> {
+pub fn snat(gateway: &Gateway, counted: Counted) -> Vec<SnatRule> {
     let state = gateway.state();
     let rules = state.model.snat();
     rules
-        .map(|(name, rule)| view(&state, name, rule, gateway.server_totals(&state, rule.slot)))
+        .map(|(name, rule)| {
+            let totals = gateway.server_totals(&state, rule.slot, counted);
+            view(&state, name, rule, totals)
+        })
         .collect()
 }
 

@@ -5,6 +5,7 @@
 mod command_line;
 mod documentation;
 mod metrics;
+mod operate;
 mod reload;
 mod snat;
 mod socket;

@@ -152,10 +152,10 @@ services:
     let all = fake.metrics();
     assert_no_duplicates(&all);
     let count = |text: &str, begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
-    assert_eq!(count(&all, "tidegate_service_"), 8 * SERVICES);
-    assert_eq!(count(&all, "tidegate_server_"), 2 * 8 * SERVICES);
+    assert_eq!(count(&all, "tidegate_service_"), 9 * SERVICES);
+    assert_eq!(count(&all, "tidegate_server_"), 2 * 9 * SERVICES);
     assert!(all.len() < 40 << 20, "{} bytes", all.len());
     let (status, services) = fake.ask("GET", "/metrics?servers=false");
     assert_eq!((status, count(&services, "tidegate_server_")), (200, 0));
-    assert_eq!(count(&services, "tidegate_service_"), 8 * SERVICES);
+    assert_eq!(count(&services, "tidegate_service_"), 9 * SERVICES);
 }

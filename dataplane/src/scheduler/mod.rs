@@ -56,7 +56,8 @@ impl Load {
 
 /// What a scheduler may know of a server beyond the snapshot: the worker's view of its load.
 pub trait Loads {
-    /// Whether the server has passed its upper threshold and not yet come back below the lower one.
+    /// Whether the server has passed its upper threshold and not yet come back below the lower one, or the operator has
+    /// marked it so.
     fn overloaded(&self, server: &Server) -> bool;
 
     /// The server's connections.

@@ -31,6 +31,7 @@ pub(crate) fn server(slot: u32, weight: u32) -> Server {
         tunnel: Tunnel::default(),
         upper_threshold: 0,
         lower_threshold: 0,
+        overloaded: false,
     }
 }
 

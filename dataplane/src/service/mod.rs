@@ -154,6 +154,8 @@ pub struct Server {
     pub upper_threshold: u32,
     /// Connections below which an overloaded server is used again; 0 = three quarters of the upper threshold.
     pub lower_threshold: u32,
+    /// Whether the operator has marked it overloaded: as beyond its upper threshold, however few connections it has.
+    pub overloaded: bool,
 }
 
 /// A virtual service.

@@ -36,6 +36,7 @@ fn service(slot: u32, key: ServiceKey, servers: &[(u32, &str, u16, Mode)]) -> Se
         tunnel: Tunnel::default(),
         upper_threshold: 0,
         lower_threshold: 0,
+        overloaded: false,
     };
     Service {
         slot,

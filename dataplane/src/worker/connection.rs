@@ -220,10 +220,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn tell_load(&mut self, slot: u32) {
         let state = &self.servers[slot as usize];
         if let Some(Some(service)) = self.services.get_mut(state.service as usize) {
-            let load = load_of(&self.stats, slot);
+            let (load, overloaded) = (load_of(&self.stats, slot), state.is_overloaded());
             service
                 .scheduler
-                .load_changed(state.position, slot, load, state.overloaded);
+                .load_changed(state.position, slot, load, overloaded);
         }
     }
 }
@@ -271,7 +271,7 @@ pub(super) struct ServerLoads<'a> {
 
 impl Loads for ServerLoads<'_> {
     fn overloaded(&self, server: &Server) -> bool {
-        self.servers[server.slot as usize].overloaded
+        self.servers[server.slot as usize].is_overloaded()
     }
 
     fn load(&self, server: &Server) -> Load {

@@ -406,6 +406,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             (state.service, state.position) = (now.slot, position);
             state.drain_until = None;
+            state.marked_overloaded = server.overloaded;
             if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
                 (state.mode, state.tunnel) = (server.mode, server.tunnel);
                 // The source of a tunnel is found together with the neighbour.

@@ -114,6 +114,8 @@ struct ServerState {
     local_pressure: Option<Pressure>,
     /// Whether it gets no new connections because of its thresholds.
     overloaded: bool,
+    /// Whether it gets none because the operator says so. Thresholds have no say in this.
+    marked_overloaded: bool,
     /// Its thresholds.
     upper: u32,
     lower: u32,
@@ -123,6 +125,13 @@ struct ServerState {
     /// Once it is removed: what becomes of its connections, and until when those that drain may go on.
     on_remove: OnRemove,
     drain_until: Option<Tick>,
+}
+
+impl ServerState {
+    /// Whether schedulers leave it out, for either reason.
+    fn is_overloaded(&self) -> bool {
+        self.overloaded || self.marked_overloaded
+    }
 }
 
 impl Default for ServerState {
@@ -138,6 +147,7 @@ impl Default for ServerState {
             local_rotation: Rotation::default(),
             local_pressure: None,
             overloaded: false,
+            marked_overloaded: false,
             upper: 0,
             lower: 0,
             service: u32::MAX,

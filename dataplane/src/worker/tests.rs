@@ -23,6 +23,7 @@ mod messages;
 mod modes;
 mod nasty;
 mod nat64;
+mod overload;
 mod packets;
 mod persistence;
 pub(crate) mod plan;

@@ -17,6 +17,7 @@ mod lab;
 mod modes;
 mod nat64;
 mod offload;
+mod operate;
 mod pmtu;
 mod pools;
 mod ports;

@@ -12,6 +12,7 @@ mod option;
 mod policy;
 mod pool;
 mod port;
+mod queues;
 mod server;
 mod service;
 mod snat;

@@ -13,15 +13,16 @@ use crate::config::types::{Listener, Service};
 pub(crate) struct Modes(Vec<Mode>);
 
 impl Modes {
-    pub(crate) fn of(service: &Service, servers: &[KnownServer]) -> Modes {
-        if servers.is_empty() {
-            return Modes(vec![service.mode]);
-        }
+    /// Those of one service, or of all queues of one.
+    pub(crate) fn of<'s>(services: impl Iterator<Item = (&'s Service, &'s [KnownServer])>) -> Modes {
         let mut modes = Vec::new();
-        for known in servers {
-            let mode = service.mode_of(&known.server);
-            if !modes.contains(&mode) {
-                modes.push(mode);
+        for (service, servers) in services {
+            let used = servers.iter().map(|known| service.mode_of(&known.server));
+            let own = Some(service.mode).filter(|_| servers.is_empty());
+            for mode in used.chain(own) {
+                if !modes.contains(&mode) {
+                    modes.push(mode);
+                }
             }
         }
         Modes(modes)

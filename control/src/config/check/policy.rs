@@ -36,16 +36,24 @@ pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
         let fault = Fault::new(problem, "remove `expire_quiescent`");
         report.error(place, format!("{path}.expire_quiescent"), fault);
     }
-    if let Some(place) = own.slow_start.filter(|_| !SCHEDULERS.contains(&raw.scheduler)) {
-        let problem = format!(
-            "`slow_start` with `{}`, which does not share by weight",
-            raw.scheduler.name()
-        );
+    let shares = raw.schedulers().any(|scheduler| SCHEDULERS.contains(&scheduler));
+    if let Some(place) = own.slow_start.filter(|_| !shares) {
+        let problem = match raw.queues {
+            None => format!(
+                "`slow_start` with `{}`, which does not share by weight",
+                raw.scheduler.name()
+            ),
+            Some(_) => "`slow_start`, and no queue shares by weight".to_owned(),
+        };
         let fault = Fault::new(problem, "remove it, or use the scheduler wlc, wrr, sed or twos");
         report.error(place, format!("{path}.slow_start"), fault);
     }
-    if let Some(place) = own.bound.filter(|_| raw.scheduler != SchedulerKind::Mh) {
-        let problem = format!("`bound` with `{}`", raw.scheduler.name());
+    let hashes = raw.schedulers().any(|scheduler| scheduler == SchedulerKind::Mh);
+    if let Some(place) = own.bound.filter(|_| !hashes) {
+        let problem = match raw.queues {
+            None => format!("`bound` with `{}`", raw.scheduler.name()),
+            Some(_) => "`bound`, and no queue has the scheduler `mh`".to_owned(),
+        };
         let fault = Fault::new(problem, "remove it, or write `scheduler: mh`");
         report.error(place, format!("{path}.bound"), fault);
     }

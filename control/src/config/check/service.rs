@@ -13,6 +13,7 @@ use super::names::Names;
 use super::option;
 use super::policy;
 use super::pool::KnownPool;
+use super::queues;
 use super::server;
 use crate::config::Place;
 use crate::config::read::service::RawService;
@@ -56,11 +57,12 @@ pub(crate) fn services(
         tunnelled: HashSet::new(),
     };
     repeated_listeners(&raw.services, report);
+    queues::names(&raw.services, report);
     let services: Vec<Service> = raw
         .services
         .iter()
         .enumerate()
-        .filter_map(|(index, service)| checker.service(index, service, report))
+        .flat_map(|(index, service)| checker.service(index, service, report))
         .collect();
     checker.limits(&services, report);
     checker.unused(report);
@@ -71,21 +73,16 @@ fn repeated_listeners(services: &[RawService], report: &mut Report) {
     let mut seen: HashMap<ServiceKey, (usize, Place)> = HashMap::new();
     let mut marks: HashMap<u32, (usize, Place)> = HashMap::new();
     for (index, service) in services.iter().enumerate() {
-        for (item, listener) in service.listeners.iter() {
-            let key = listener.key;
-            if let Some((first, place)) = seen.get(&key) {
+        for (listener, path) in queues::listeners(service, index) {
+            if let Some((first, place)) = seen.get(&listener.key) {
                 let problem = format!(
                     "{listener} is where services[{first}] listens already, on line {}",
                     place.line
                 );
-                let path = service.listeners.path(&format!("services[{index}].listen"), item);
-                report.error(
-                    listener.place,
-                    path,
-                    Fault::new(problem, "write another address or port, or remove one"),
-                );
+                let fault = Fault::new(problem, "write another address or port, or remove one");
+                report.error(listener.place, path, fault);
             } else {
-                seen.insert(key, (index, listener.place));
+                seen.insert(listener.key, (index, listener.place));
             }
         }
         let Some(mark) = service.mark else { continue };
@@ -103,21 +100,66 @@ fn repeated_listeners(services: &[RawService], report: &mut Report) {
 }
 
 impl Checker<'_> {
-    fn service(&mut self, index: usize, raw: &RawService, report: &mut Report) -> Option<Service> {
+    /// The service that stands there, or one for each of its queues.
+    fn service(&mut self, index: usize, raw: &RawService, report: &mut Report) -> Vec<Service> {
         let path = format!("services[{index}]");
         let groups = self.groups(raw, &path, report);
-        let pool = raw.pool.as_ref();
-        let pool = pool.and_then(|name| self.pool_names.find(name, format!("{path}.pool"), report));
-        self.used_pools.extend(pool);
-        let service = Service {
-            name: raw.name.as_ref()?.value.clone(),
-            listeners: marks::listeners(self.raw, raw, &path, report),
+        let mut services = Vec::new();
+        for part in queues::parts(raw, &path) {
+            let pool = part.pool;
+            let pool =
+                pool.and_then(|name| self.pool_names.find(name, format!("{}.pool", part.path), report));
+            self.used_pools.extend(pool);
+            services.extend(self.one(raw, &part, pool, &groups, report));
+        }
+        if services.is_empty() {
+            return services;
+        }
+        let servers = |service: &Service| self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
+        let modes = option::Modes::of(services.iter().map(|service| (service, servers(service))));
+        option::check(raw, &modes, &path, report);
+        policy::check(raw, &path, report);
+        for service in &services {
+            marks::persistence(raw, service, &path, report);
+            self.local_addresses(raw, service, &modes, &path, report);
+            if let Some(names) = &raw.local_addresses {
+                let path = format!("{path}.local_addresses");
+                local::usable(service, servers(service), self.raw, names.place, &path, report);
+            }
+        }
+        for service in &services {
+            self.servers(service, report);
+        }
+        services
+    }
+
+    /// A service, or a queue of one.
+    fn one(
+        &self,
+        raw: &RawService,
+        part: &queues::Part<'_>,
+        pool: Option<usize>,
+        groups: &[usize],
+        report: &mut Report,
+    ) -> Option<Service> {
+        let name = raw.name.as_ref()?.value.clone();
+        let (name, queue_of) = match part.port {
+            None => (name, None),
+            Some(port) => (queues::name_of(&name, port), Some(name)),
+        };
+        Some(Service {
+            name,
+            queue_of,
+            listeners: match part.port {
+                None => marks::listeners(self.raw, raw, &part.path, report),
+                Some(port) => raw.queue_listeners(port).map(|(_, listener)| listener).collect(),
+            },
             pool: pool?,
             mode: raw.mode?,
             tunnel: raw.tunnel.map(|at| at.value).unwrap_or_default(),
-            scheduler: raw.scheduler,
-            scheduler_flags: raw.scheduler_flags,
-            local_addresses: groups,
+            scheduler: part.scheduler,
+            scheduler_flags: part.scheduler_flags,
+            local_addresses: groups.to_vec(),
             persistence: raw.persistence.map(|raw| raw.persistence),
             engine: raw.persistence.and_then(|raw| Some(raw.engine?.value)),
             one_packet: is_set(raw.one_packet),
@@ -128,19 +170,7 @@ impl Checker<'_> {
             timeouts: raw.policy.timeouts,
             policy: raw.policy.policy,
             place: raw.place,
-        };
-        let servers = self.pools.get(service.pool).map_or(&[][..], |pool| &pool.servers);
-        let modes = option::Modes::of(&service, servers);
-        option::check(raw, &modes, &path, report);
-        marks::persistence(raw, &service, &path, report);
-        policy::check(raw, &path, report);
-        self.local_addresses(raw, &service, &modes, &path, report);
-        if let Some(names) = &raw.local_addresses {
-            let path = format!("{path}.local_addresses");
-            local::usable(&service, servers, self.raw, names.place, &path, report);
-        }
-        self.servers(&service, report);
-        Some(service)
+        })
     }
 
     /// The groups of local addresses that the service names.

@@ -145,6 +145,15 @@ impl<'p> Field<'p> {
         OneOrMore { items, alone }
     }
 
+    /// Whether this is that word.
+    pub(crate) fn is_word(&self, word: &str) -> bool {
+        matches!(&self.node.kind, Kind::Scalar(text) if text == word)
+    }
+
+    pub(crate) fn is_empty_list(&self) -> bool {
+        matches!(&self.node.kind, Kind::List(nodes) if nodes.is_empty())
+    }
+
     pub(crate) fn is_scalar(&self) -> bool {
         matches!(self.node.kind, Kind::Scalar(_))
     }
@@ -253,6 +262,11 @@ impl<'p> Fields<'p> {
 
     pub(crate) fn place(&self) -> Place {
         self.place
+    }
+
+    /// How the mapping is reached.
+    pub(crate) fn path(&self) -> impl fmt::Display {
+        self.path
     }
 
     /// The value of `key`.

@@ -9,6 +9,7 @@ pub(super) mod network;
 mod node;
 pub(super) mod policy;
 pub(super) mod port;
+pub(super) mod queue;
 mod scheduler;
 pub(super) mod service;
 mod settings;

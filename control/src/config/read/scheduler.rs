@@ -1,14 +1,29 @@
-//! How a service chooses servers: `scheduler` and `scheduler_flags`.
+//! How a service, or a queue of one, chooses servers: `scheduler` and `scheduler_flags`.
 
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 
 use super::field::{Field, Fields};
+use crate::config::Place;
 use crate::config::report::{Fault, Report};
 use crate::config::yaml::shown;
 
-/// What both keys of a service say.
-pub(crate) fn scheduler(fields: &Fields<'_>, report: &mut Report) -> (SchedulerKind, SchedulerFlags) {
+/// The scheduler that is none: each port of the service is a queue with its own.
+pub(crate) const MQ: &str = "mq";
+
+/// Where a service says `mq`, if it does.
+pub(crate) fn mq(fields: &Fields<'_>) -> Option<Place> {
+    let field = fields.get("scheduler")?;
+    field.is_word(MQ).then(|| field.place())
+}
+
+/// What both keys say. `with_queues`: whether `mq` might have been there too.
+pub(crate) fn scheduler(
+    fields: &Fields<'_>,
+    with_queues: bool,
+    report: &mut Report,
+) -> (SchedulerKind, SchedulerFlags) {
     let field = fields.get("scheduler");
+    let kind = |text: &str| kind(text, with_queues);
     let kind = field.map(|field| field.value("the name of a scheduler, such as `wlc`", report, kind));
     let each = |field: Field<'_>, report: &mut Report| {
         let judge = |text: &str| match kind {
@@ -27,9 +42,14 @@ pub(crate) fn scheduler(fields: &Fields<'_>, report: &mut Report) -> (SchedulerK
     (kind.flatten().map_or(SchedulerKind::Wlc, |at| at.value), all)
 }
 
-fn kind(text: &str) -> Result<SchedulerKind, Fault> {
+fn kind(text: &str, with_queues: bool) -> Result<SchedulerKind, Fault> {
     SchedulerKind::from_name(text).ok_or_else(|| {
+        if text == MQ {
+            let remedy = "write the scheduler of its servers, such as `wlc`";
+            return Fault::new("`mq` for a queue, which is one port", remedy);
+        }
         let names = SchedulerKind::ALL.iter().map(|kind| kind.name());
+        let names = names.chain(with_queues.then_some(MQ));
         Fault::new(
             format!("unknown scheduler `{}`", shown(text)),
             format!("available: {}", listed(names)),

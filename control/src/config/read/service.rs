@@ -5,14 +5,15 @@ use std::ops::RangeInclusive;
 
 use dataplane::flow::{Mode, Timeouts};
 use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
-use dataplane::service::{ClientAddress, Tunnel};
+use dataplane::service::{ClientAddress, ServiceKey, Tunnel};
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::marks::{self, RawPersistence};
 use super::network::{own_name, reference};
 use super::policy::{RawPolicy, policy};
-use super::typed::{number, placed_number};
+use super::queue::{self, RawQueue};
+use super::typed::{flag, number, placed_number};
 use super::{address, scheduler, tunnel, value};
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
@@ -44,6 +45,7 @@ pub(crate) struct RawServer {
     pub(crate) tunnel: Option<At<Tunnel>>,
     pub(crate) upper_threshold: u32,
     pub(crate) lower_threshold: u32,
+    pub(crate) overloaded: bool,
     /// Whether its port, mode or tunnel was written, but could not be read.
     pub(crate) incomplete: bool,
     pub(crate) place: Place,
@@ -60,6 +62,7 @@ impl RawServer {
             tunnel: self.tunnel.map(|at| at.value),
             upper_threshold: self.upper_threshold,
             lower_threshold: self.lower_threshold,
+            overloaded: self.overloaded,
             place: self.place,
         })
     }
@@ -68,7 +71,10 @@ impl RawServer {
 /// A service as it was written.
 pub(crate) struct RawService {
     pub(crate) name: Option<At<String>>,
+    /// With queues, those of the first queue that could be read: see [`RawService::queue_listeners`].
     pub(crate) listeners: OneOrMore<Listener>,
+    /// With the scheduler `mq`.
+    pub(crate) queues: Option<Vec<RawQueue>>,
     /// Whether `listen` was written.
     pub(crate) listens: bool,
     pub(crate) mark: Option<At<u32>>,
@@ -93,6 +99,23 @@ impl RawService {
     /// Whether it is for that firewall mark, or for one that could not be read.
     pub(crate) fn names_mark(&self, mark: u32) -> bool {
         self.mark.is_some_and(|at| at.value == mark)
+    }
+
+    /// Where the queue for that port listens, with the index of each listener.
+    pub(crate) fn queue_listeners(&self, port: At<u16>) -> impl Iterator<Item = (usize, Listener)> {
+        let listeners = self.listeners.iter();
+        listeners.filter_map(move |(item, listener)| {
+            let Listener { key, place } = *listener;
+            let key = ServiceKey::new(key.address()?, port.value, key.protocol()?);
+            Some((item, Listener { key, place }))
+        })
+    }
+
+    /// How servers are chosen: its scheduler, or those of its queues.
+    pub(crate) fn schedulers(&self) -> impl Iterator<Item = SchedulerKind> {
+        let own = self.queues.is_none().then_some(self.scheduler);
+        let queues = self.queues.iter().flatten();
+        own.into_iter().chain(queues.map(|queue| queue.scheduler))
     }
 }
 
@@ -149,6 +172,7 @@ fn server(field: Field<'_>, report: &mut Report) -> RawServer {
         tunnel: tunnel.flatten(),
         upper_threshold: upper,
         lower_threshold: lower,
+        overloaded: flag(&fields, "overloaded", false, report),
         place: field.place(),
     }
 }
@@ -161,8 +185,19 @@ pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -
         Some(_) => fields.get("listen"),
         None => fields.required("listen", "`listen: \"203.0.113.100:80/tcp\"`, say", report),
     };
+    let mq = scheduler::mq(&fields);
+    let queues = queue::queues(&fields, mq, report);
+    let first_port = queues.iter().flatten().find_map(|queue| queue.port);
     let each = |field: Field<'_>, report: &mut Report| {
         let place = field.place();
+        if mq.is_some() {
+            let expected = "an address and protocol such as 203.0.113.100/tcp or \"2001:db8::1/tcp\"";
+            let (address, protocol) = field.value(expected, report, value::queues_vip)?.value;
+            return Some(Listener {
+                key: ServiceKey::new(address, first_port?.value, protocol),
+                place,
+            });
+        }
         let expected =
             "an address, port and protocol such as 203.0.113.100:80/tcp or \"[2001:db8::1]:80/tcp\"";
         Some(
@@ -184,7 +219,9 @@ pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -
         }
         listeners
     });
-    fields.required("pool", "`pool:` with the name of a pool", report);
+    if mq.is_none() {
+        fields.required("pool", "`pool:` with the name of a pool", report);
+    }
     let mode = fields.required(
         "mode",
         "`mode: nat`, `mode: dr`, `mode: tun` or `mode: fullnat`",
@@ -192,7 +229,10 @@ pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -
     );
     let mode = mode.and_then(|field| field.value(MODES, report, value::mode));
     let tunnel = fields.get("tunnel");
-    let (scheduler, scheduler_flags) = scheduler::scheduler(&fields, report);
+    let (scheduler, scheduler_flags) = match mq {
+        None => scheduler::scheduler(&fields, true, report),
+        Some(_) => (SchedulerKind::Wlc, SchedulerFlags::NONE),
+    };
     let client_address = fields.get("client_address");
     let client_address =
         client_address.and_then(|field| field.value(CLIENT_ADDRESSES, report, value::client_address));
@@ -210,6 +250,7 @@ pub(crate) fn service(field: Field<'_>, usual: &Timeouts, report: &mut Report) -
             .get("persistence")
             .map(|field| marks::persistence(field, report)),
         listeners: listeners.unwrap_or_else(OneOrMore::none),
+        queues,
         pool: reference(&fields, "pool", report),
         mode: mode.map(|at| at.value),
         tunnel: tunnel.and_then(|field| tunnel::tunnel(field, &schema::SERVICE_TUNNEL, report)),

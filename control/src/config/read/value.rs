@@ -200,6 +200,35 @@ pub(crate) fn listener(text: &str, place: Place) -> Result<Listener, Fault> {
     })
 }
 
+/// Where a service with queues listens, each of which has its port: `203.0.113.100/tcp` or `2001:db8::1/tcp`.
+pub(crate) fn queues_vip(text: &str) -> Result<(IpAddr, Protocol), Fault> {
+    let Some((host, protocol)) = text.rsplit_once('/') else {
+        let problem = format!("`{}` names no protocol", shown(text));
+        return Err(Fault::new(problem, format!("write {}/tcp, say", shown(text))));
+    };
+    if let Ok((host, port)) = split_port(host, Some(protocol)) {
+        let problem = format!(
+            "`{}` names port {}, and with `mq` each queue has its own",
+            shown(text),
+            shown(port)
+        );
+        let remedy = format!("write {}/{}", shown(host), shown(protocol));
+        return Err(Fault::new(problem, remedy));
+    }
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let address = address(bare.unwrap_or(host))?;
+    let protocols = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+    let known = protocols.into_iter().find(|known| known.name() == protocol);
+    let known = known.ok_or_else(|| {
+        let problem = format!("`{}` is not a protocol", shown(protocol));
+        Fault::new(
+            problem,
+            format!("write {address}/tcp, {address}/udp or {address}/sctp"),
+        )
+    })?;
+    Ok((address, known))
+}
+
 /// Splits `address:port`, where an IPv6 address stands in brackets, which go. `protocol` is what stands behind it.
 fn split_port<'t>(endpoint: &'t str, protocol: Option<&str>) -> Result<(&'t str, &'t str), Fault> {
     let protocol = protocol.unwrap_or("tcp");

@@ -16,6 +16,8 @@ use crate::config::Place;
 pub struct Service {
     /// Its name: what logs and metrics call it. Its identity, which a reload goes by, is each listener.
     pub name: String,
+    /// The name of the service in the file that it is a queue of, if it is one: then its own is that with its port.
+    pub queue_of: Option<String>,
     /// Where it listens; never empty, and no listener is written twice in a file.
     pub listeners: Vec<Listener>,
     /// Its servers: an index into `pools`.
@@ -120,6 +122,8 @@ pub struct Server {
     pub upper_threshold: u32,
     /// Connections below which it gets new ones again; 0 = three quarters of `upper_threshold`.
     pub lower_threshold: u32,
+    /// Whether it is marked overloaded, and gets no new connections, whatever its thresholds are.
+    pub overloaded: bool,
     /// Where it stands.
     pub place: Place,
 }

@@ -154,6 +154,7 @@ pub(crate) fn server(number: u32, mode: Mode) -> Server {
         tunnel: Tunnel::default(),
         upper_threshold: 0,
         lower_threshold: 0,
+        overloaded: false,
     }
 }
 

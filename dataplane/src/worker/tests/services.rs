@@ -6,6 +6,7 @@ use super::plan::*;
 use crate::drops::DropReason;
 use crate::flow::Mode;
 use crate::scheduler::SchedulerKind;
+use crate::service::Server;
 use crate::time::seconds;
 use proptest::prelude::*;
 
@@ -151,7 +152,7 @@ fn half_open_connections_count_as_active() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     /// Whatever servers come, go and are edited: a new connection only ever goes to a server that is there, has
-    /// weight, and is below its threshold.
+    /// weight, is below its threshold, and is not marked overloaded.
     #[test]
     fn only_usable_servers_are_picked(steps in proptest::collection::vec(any::<(u8, u8, u8)>(), 1..60)) {
         let mut gateway = Gateway::new(Plan::web(Mode::Dr, 4));
@@ -173,6 +174,7 @@ proptest! {
                         for server in service.servers.iter_mut().filter(|server| server.slot == number) {
                             server.weight = u32::from(value % 3);
                             server.upper_threshold = u32::from(value % 5);
+                            server.overloaded = value % 7 == 6;
                         }
                     }));
                 }
@@ -184,6 +186,7 @@ proptest! {
                     let usable: Vec<_> = servers.iter().filter(|server| {
                         let open = before[server.slot as usize];
                         let below = server.upper_threshold == 0 || open < u64::from(server.upper_threshold);
+                        let below = below && !server.overloaded;
                         // As in LVS, what `lblc` knows stays where it is.
                         server.weight > 0 && (below || service.scheduler == SchedulerKind::Lblc)
                     }).collect();
@@ -191,7 +194,8 @@ proptest! {
                         prop_assert!(usable.iter().any(|server| server_mac(server.slot) == sent[0].to_mac));
                     } else {
                         // Hysteresis keeps a server out that has just been overloaded.
-                        prop_assert!(REFUSING.contains(&service.scheduler) || usable.iter().all(|server| server.upper_threshold > 0));
+                        let kept_out = |server: &&Server| server.upper_threshold > 0 || server.overloaded;
+                        prop_assert!(REFUSING.contains(&service.scheduler) || usable.iter().all(kept_out));
                     }
                 }
             }

@@ -232,6 +232,18 @@ services:
         self.command(&["reload"]).output().unwrap()
     }
 
+    /// A command that changes something; what it prints.
+    pub(crate) fn operate(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {message}\n{}",
+            self.log()
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// The number of the configuration in force.
     pub(crate) fn epoch(&self) -> u64 {
         number(&self.show("status"), "epoch")
