@@ -9,7 +9,7 @@ use crate::packet::{Headers, ipv4, rewrite, tcp};
 
 /// Rewrites a packet of the connection for its way on: addresses, ports, TTL (RFC 1812 5.3.1), sequence numbers,
 /// both checksums. `headers` are those that the packet came with.
-#[inline]
+#[inline(always)]
 pub fn rewrite(frame: &mut [u8], headers: &Headers, record: &mut Record, direction: Direction) {
     let to = match direction {
         Direction::Inbound => record.outbound.reversed(),

@@ -20,7 +20,7 @@ pub(super) struct Link {
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Sends a forwarded packet to its neighbour, or lets it wait for the neighbour's MAC.
-    #[inline]
+    #[inline(always)]
     pub(super) fn resolve(&mut self, neighbour: NeighbourId, packet: I::Packet) {
         match self.neighbours.resolved(neighbour) {
             Some((port, mac)) => self.put_out(port, mac, packet),
