@@ -245,6 +245,7 @@ impl Model {
             port: server.endpoint.port,
             weight: server.weight,
             table_weight: server.weight,
+            hash_share: 100,
             mode,
             tunnel,
             upper_threshold: server.upper_threshold,

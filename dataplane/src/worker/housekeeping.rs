@@ -10,7 +10,7 @@ use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
 use crate::neighbour::{self, AddressClass, Announcer, NeighbourId};
 use crate::packet::{PortId, PortRules};
-use crate::scheduler::SchedulerState;
+use crate::scheduler::{SchedulerState, Seat};
 use crate::service::{Service, Snapshot};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
@@ -371,7 +371,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn adopt_service(&mut self, before: Option<&Service>, now: &Service) {
         let old = self.services[now.slot as usize].take();
         let old = old.map(|old| old.scheduler).zip(before);
-        let scheduler = SchedulerState::adopt(old, now, self.number);
+        let seat = Seat {
+            worker: self.number,
+            workers: self.snapshot.shards.workers(),
+        };
+        let scheduler = SchedulerState::adopt(old, now, seat);
         self.services[now.slot as usize] = Some(ServiceState { scheduler });
         for (server, position) in now.servers.iter().zip(0..) {
             let is_ours = self.is_own(server.address);

@@ -6,7 +6,7 @@ use dataplane::service::{OnRemove, Protocol};
 use super::option::set;
 use crate::config::read::service::RawService;
 use crate::config::report::{Fault, Report};
-use crate::model::slow_start::SCHEDULERS;
+use crate::model::slow_start;
 
 /// Checks the service that stands at `path`.
 pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
@@ -36,12 +36,12 @@ pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
         let fault = Fault::new(problem, "remove `expire_quiescent`");
         report.error(place, format!("{path}.expire_quiescent"), fault);
     }
-    if let Some(place) = own.slow_start.filter(|_| !SCHEDULERS.contains(&raw.scheduler)) {
+    if let Some(place) = own.slow_start.filter(|_| !slow_start::is_possible(raw.scheduler)) {
         let problem = format!(
-            "`slow_start` with `{}`, which does not share by weight",
+            "`slow_start` with `{}`, which does not go by weight",
             raw.scheduler.name()
         );
-        let fault = Fault::new(problem, "remove it, or use the scheduler wlc, wrr, sed or twos");
+        let fault = Fault::new(problem, "remove it, or use another scheduler than rr, lc and dh");
         report.error(place, format!("{path}.slow_start"), fault);
     }
     if let Some(place) = own.bound.filter(|_| raw.scheduler != SchedulerKind::Mh) {
