@@ -90,6 +90,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return;
         }
         self.judge_security();
+        self.go_on_looking();
         self.end_drained();
         self.expire();
         self.tend_neighbours();
@@ -379,6 +380,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.services[now.slot as usize] = Some(ServiceState { scheduler });
         for (server, position) in now.servers.iter().zip(0..) {
             let is_ours = self.is_own(server.address);
+            let others = self.others.load_of(server.slot);
             let state = &mut self.servers[server.slot as usize];
             let end = SocketAddr::new(server.address, server.port);
             if state.end != end {
@@ -389,6 +391,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 };
             }
             (state.service, state.position) = (now.slot, position);
+            let seen = std::mem::replace(&mut state.others, others);
             state.drain_until = None;
             if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
                 (state.mode, state.tunnel) = (server.mode, server.tunnel);
@@ -399,6 +402,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (state.upper, state.lower) = (server.upper_threshold, server.lower_threshold);
                 // An edited limit counts at once, whatever was thought of the server under the old one.
                 state.overloaded = false;
+                self.weigh(server.slot);
+            } else if seen != others {
                 self.weigh(server.slot);
             }
         }
