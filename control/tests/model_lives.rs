@@ -88,6 +88,19 @@ fn commands_leave_what_they_cannot_say_as_the_file_has_it() {
     assert_eq!(snapshot.settings.timeouts.udp, seconds(30));
 }
 
+/// `-p` says all of persistence but its bound.
+#[test]
+fn a_command_leaves_the_bound_of_persistence_as_the_file_has_it() {
+    let mut model = model(&parse(&format!("{BASE}    persistence: {{ bound: 1.5 }}\n")));
+    let kept = |model: &Model| model.service(&WEB).unwrap().service.persistence;
+    let kept = |model: &Model| kept(model).map(|kept| (kept.timeout, kept.bound));
+    assert_eq!(kept(&model), Some((seconds(360), 150)));
+    run(&mut model, "-E -t 203.0.113.100:80 -s wrr -p 100");
+    assert_eq!(kept(&model), Some((seconds(100), 150)));
+    run(&mut model, "-E -t 203.0.113.100:80 -s wrr");
+    assert_eq!(kept(&model), None);
+}
+
 /// The same file is the same service; each of its keys alone makes another.
 #[test]
 fn a_reload_tells_what_of_a_service_is_different() {

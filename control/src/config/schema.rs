@@ -76,7 +76,7 @@ sections! {
         "on_idle", "expire_quiescent", "limits", "slow_start", "bound", "persistence",
     ];
     SERVICE_LIMITS = "services[].limits": ["connections", "rate", "client_connections", "client_rate"];
-    PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine"];
+    PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine", "bound"];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
     MARK = "marks[]": ["mark", "destination", "source", "protocol", "ports", "input"];
     VIP = "vips[]": ["address", "no_service", "no_server"];

@@ -3,6 +3,7 @@
 //! drive a worker and check its books.
 
 mod arp;
+mod bound;
 mod capacity;
 pub(crate) mod carried;
 mod checksums;
