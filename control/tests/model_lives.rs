@@ -88,6 +88,19 @@ fn commands_leave_what_they_cannot_say_as_the_file_has_it() {
     assert_eq!(snapshot.settings.timeouts.udp, seconds(30));
 }
 
+/// `-p` says all of persistence but its bound.
+#[test]
+fn a_command_leaves_the_bound_of_persistence_as_the_file_has_it() {
+    let mut model = model(&parse(&format!("{BASE}    persistence: {{ bound: 1.5 }}\n")));
+    let kept = |model: &Model| model.service(&WEB).unwrap().service.persistence;
+    let kept = |model: &Model| kept(model).map(|kept| (kept.timeout, kept.bound));
+    assert_eq!(kept(&model), Some((seconds(360), 150)));
+    run(&mut model, "-E -t 203.0.113.100:80 -s wrr -p 100");
+    assert_eq!(kept(&model), Some((seconds(100), 150)));
+    run(&mut model, "-E -t 203.0.113.100:80 -s wrr");
+    assert_eq!(kept(&model), None);
+}
+
 /// The same file is the same service; each of its keys alone makes another.
 #[test]
 fn a_reload_tells_what_of_a_service_is_different() {
@@ -151,6 +164,45 @@ fn a_server_that_joins_rises_to_its_weight() {
     // The model itself, which is shown and saved, has the weights that were asked for.
     let told = model.service(&WEB).unwrap();
     assert!(told.service.servers.iter().any(|server| server.weight == 4));
+}
+
+/// What rises with each scheduler, 9 of 30 seconds after a server of weight 10 has joined: finer weights where only their
+/// proportions count, whole ones where they are numbers of connections, and the share of hashed clients.
+#[test]
+fn each_scheduler_that_goes_by_weight_has_something_that_rises() {
+    let finer = ("wrr wlc sed nq fo twos", [(11, 200), (12, 100), (13, 300)], 100);
+    let whole = ("ovf lblc lblcr", [(11, 2), (12, 1), (13, 3)], 100);
+    let share = ("sh mh", [(11, 2), (12, 1), (13, 10)], 30);
+    for (schedulers, expected, share) in [finer, whole, share] {
+        for scheduler in schedulers.split(' ') {
+            let text = BASE.replace("scheduler: wlc", &format!("scheduler: {scheduler}"));
+            let mut model = model(&parse(&text));
+            at(&mut model, 0);
+            run(&mut model, "-a -t 203.0.113.100:80 -r 10.0.0.13 -m -w 10");
+            at(&mut model, 100);
+            let rising = at(&mut model, 109);
+            assert_eq!(weights(&rising), expected, "{scheduler}");
+            let servers = rising.find(&WEB).unwrap().servers.iter();
+            let (joined, others): (Vec<_>, Vec<_>) =
+                servers.partition(|server| server.address.to_string() == "10.0.0.13");
+            assert_eq!(
+                (joined[0].hash_share, joined[0].table_weight),
+                (share, 10),
+                "{scheduler}"
+            );
+            assert!(
+                others.iter().all(|server| server.hash_share == 100),
+                "{scheduler}"
+            );
+            let risen = at(&mut model, 130);
+            assert_eq!(weights(&risen), [(11, 2), (12, 1), (13, 10)], "{scheduler}");
+            assert!(!model.is_rising(), "{scheduler}");
+        }
+    }
+    for scheduler in ["rr", "lc", "dh"] {
+        let text = BASE.replace("scheduler: wlc", &format!("scheduler: {scheduler}"));
+        assert!(config::parse("gateway.yaml", &text).is_err(), "{scheduler}");
+    }
 }
 
 #[test]

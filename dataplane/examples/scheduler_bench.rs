@@ -5,7 +5,7 @@
 use dataplane::flow::Mode;
 use dataplane::neighbour::{AddressTable, RouteTable};
 use dataplane::scheduler::{
-    Arrival, Load, Loads, Scheduler, SchedulerFlags, SchedulerKind, SchedulerState, SchedulerTables,
+    Arrival, Load, Loads, Scheduler, SchedulerFlags, SchedulerKind, SchedulerState, SchedulerTables, Seat,
 };
 use dataplane::service::{
     Network, Policy, Protocol, Server, Service, ServiceKey, Settings, Snapshot, Tunnel,
@@ -44,6 +44,7 @@ fn snapshot(kind: SchedulerKind, servers: u32) -> Snapshot {
         port: 80,
         weight: 6 + slot % 7,
         table_weight: 6 + slot % 7,
+        hash_share: 100,
         mode: Mode::Dr,
         tunnel: Tunnel::default(),
         upper_threshold: 0,
@@ -90,7 +91,7 @@ fn round(kind: SchedulerKind, servers: u32, rounds: usize) -> f64 {
         return f64::NAN;
     };
     let mut counts = Counts(vec![Load::default(); servers as usize]);
-    let mut state = SchedulerState::adopt(None, service, 0);
+    let mut state = SchedulerState::adopt(None, service, Seat::ALONE);
     state.loads_changed(service, &counts);
     let mut random = 1_u64;
     let mut step = |state: &mut SchedulerState, counts: &mut Counts, closing: Option<u32>| {

@@ -249,7 +249,8 @@ fn flags(service: &Service) -> String {
     flags.join(",")
 }
 
-/// How clients are kept, as ipvsadm says it: `persistent 300 mask 255.255.255.0 pe sip`.
+/// How clients are kept, as ipvsadm says it: `persistent 300 mask 255.255.255.0 pe sip`; a bound, which it does not
+/// know, at the end.
 fn persistence(persistence: &Persistence) -> String {
     let mut text = format!("persistent {}", persistence.timeout);
     if !matches!(&*persistence.mask, "255.255.255.255" | "128") {
@@ -257,6 +258,9 @@ fn persistence(persistence: &Persistence) -> String {
     }
     if let Some(engine) = &persistence.engine {
         text += &format!(" pe {engine}");
+    }
+    if let Some(bound) = persistence.bound {
+        text += &format!(" bound {}.{:02}", bound / 100, bound % 100);
     }
     text
 }

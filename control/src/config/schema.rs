@@ -77,7 +77,7 @@ sections! {
     ];
     QUEUE = "services[].queues[]": ["port", "pool", "scheduler", "scheduler_flags"];
     SERVICE_LIMITS = "services[].limits": ["connections", "rate", "client_connections", "client_rate"];
-    PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine"];
+    PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine", "bound"];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
     MARK = "marks[]": ["mark", "destination", "source", "protocol", "ports", "input"];
     VIP = "vips[]": ["address", "no_service", "no_server"];

@@ -175,11 +175,16 @@ impl Model {
         };
         // What has no option of ipvsadm stays as the file has it.
         let present = self.services.get(&key).map(|entry| &entry.service);
+        let bound = present.and_then(|service| service.persistence);
+        let bound = bound.map_or(0, |persistence| persistence.bound);
         Ok(ServiceSpec {
             key,
             scheduler,
             scheduler_flags: SchedulerFlags::from_bits(service.flags.0),
-            persistence: service.persistence.map(persistence_of),
+            persistence: service.persistence.map(|persistence| Persistence {
+                bound,
+                ..persistence_of(persistence)
+            }),
             engine: engine.transpose()?,
             one_packet: service.one_packet,
             translate_replies: present.is_some_and(|service| service.translate_replies),
@@ -257,6 +262,7 @@ impl Model {
             port: server.endpoint.port,
             weight: server.weight,
             table_weight: server.weight,
+            hash_share: 100,
             mode,
             tunnel,
             upper_threshold: server.upper_threshold,

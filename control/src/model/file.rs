@@ -310,6 +310,7 @@ fn server_of(service: &config::Service, server: &config::Server, listener: &conf
         port: server.port_for(listener),
         weight: server.weight,
         table_weight: server.weight,
+        hash_share: 100,
         mode: service.mode_of(server),
         tunnel: service.tunnel_of(server),
         upper_threshold: server.upper_threshold,

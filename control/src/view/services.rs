@@ -91,6 +91,9 @@ pub struct Persistence {
     pub mask: String,
     /// What else makes a client, such as `sip`.
     pub engine: Option<String>,
+    /// How much of its share a server may have, in percent, before clients with many connections spread, if there is a bound.
+    #[serde(default)]
+    pub bound: Option<u32>,
 }
 
 impl Persistence {
@@ -103,6 +106,7 @@ impl Persistence {
                 false => persistence.netmask.to_string(),
             },
             engine: service.engine.map(|engine| engine.name().to_owned()),
+            bound: (persistence.bound != 0).then_some(persistence.bound),
         })
     }
 }

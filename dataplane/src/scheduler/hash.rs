@@ -1,8 +1,8 @@
 //! What the hashing schedulers share: addresses as 32 bits, the multiplicative hash, and the picking from a table
 //! that control has built.
 
-use super::{Arrival, Loads, Scheduler, SchedulerFlags, SchedulerKind, dh, mh, sh};
-use crate::service::{Server, Service};
+use super::{Arrival, Bound, Loads, Scheduler, SchedulerFlags, SchedulerKind, dh, mh, sh};
+use crate::service::Service;
 use std::net::IpAddr;
 
 /// An address as 32 bits, as LVS takes it: the four words of an IPv6 address in an exclusive or.
@@ -61,66 +61,35 @@ impl Scheduler for Hashed {
         } else {
             0
         };
-        let bound = Bound::of(self.0, service, loads);
+        let bounded = self.0 == SchedulerKind::Mh && service.policy.bound != 0;
+        let bound = bounded.then(|| Bound::of(service.policy.bound, service, loads));
         let usable = |place: usize| {
             let position = *table.get(place)? as usize;
             let server = service.servers.get(position)?;
             (loads.usable(server) && bound.is_none_or(|bound| bound.has_room(server, loads)))
                 .then_some(position)
         };
+        let takes =
+            |position: &usize| service.servers[*position].hash_share > mh::percentile(arrival.source, port);
         let first = self.place(arrival, port, 0, table.len());
-        if let Some(position) = usable(first) {
-            return Some(position);
+        let own = usable(first);
+        if own.as_ref().is_some_and(takes) {
+            return own;
         }
-        if self.0 == SchedulerKind::Dh || !(flags.has(SchedulerFlags::FALLBACK) || bound.is_some()) {
-            return None;
+        let falls_back = flags.has(SchedulerFlags::FALLBACK) || bounded || own.is_some();
+        if self.0 == SchedulerKind::Dh || !falls_back {
+            return own;
         }
         // Each offset hashes to a place of its own, so that the clients of a lost server spread over all others.
         let slots = table.len();
-        (0..slots).find_map(|step| {
-            let offset = (first + step) % slots;
-            usable(self.place(arrival, port, offset as u32, slots))
-        })
+        let places = (0..slots).map(|step| self.place(arrival, port, ((first + step) % slots) as u32, slots));
+        places
+            .clone()
+            .filter_map(usable)
+            .find(takes)
+            // Nobody is there but servers that rise.
+            .or_else(|| places.filter_map(usable).next())
     }
-}
-
-/// How much each server may have (Mirrokni, Thorup and Zadimoghaddam, "Consistent Hashing with Bounded Loads", 2018).
-#[derive(Clone, Copy)]
-struct Bound {
-    /// Connections of all usable servers, the new one counted in, times the bound in percent.
-    connections: u128,
-    /// The weights of all of these, times 100.
-    weights: u128,
-}
-
-impl Bound {
-    /// That of a service, if it has one. It looks at every server: only services that ask for it pay for that.
-    fn of(kind: SchedulerKind, service: &Service, loads: &impl Loads) -> Option<Bound> {
-        let percent = service.policy.bound;
-        if kind != SchedulerKind::Mh || percent == 0 {
-            return None;
-        }
-        let (mut connections, mut weights) = (1, 0);
-        for server in service.servers.iter().filter(|server| loads.usable(server)) {
-            connections += connections_of(server, loads);
-            weights += u64::from(server.weight);
-        }
-        Some(Bound {
-            connections: u128::from(connections) * u128::from(percent),
-            weights: u128::from(weights) * 100,
-        })
-    }
-
-    /// Whether the server has room for one more: with it, no more than its share of all times the bound, rounded up.
-    fn has_room(self, server: &Server, loads: &impl Loads) -> bool {
-        let share = (self.connections * u128::from(server.weight)).div_ceil(self.weights.max(1));
-        u128::from(connections_of(server, loads)) < share
-    }
-}
-
-fn connections_of(server: &Server, loads: &impl Loads) -> u64 {
-    let load = loads.load(server);
-    u64::from(load.active) + u64::from(load.inactive)
 }
 
 #[cfg(test)]

@@ -94,6 +94,11 @@ impl SchedulerKind {
         }
     }
 
+    /// Whether picks depend on how many connections servers have.
+    pub(super) const fn goes_by_load(self) -> bool {
+        matches!(self, SchedulerKind::Twos) || self.rank().is_some() && !matches!(self, SchedulerKind::Fo)
+    }
+
     /// Whether the algorithm remembers destinations.
     pub(super) const fn remembers_destinations(self) -> bool {
         matches!(self, SchedulerKind::Lblc | SchedulerKind::Lblcr)

@@ -17,8 +17,8 @@ const PLACES: usize = 100;
 /// The heaviest server takes fewer than 2 to the power of so many places in a row.
 const TURN_BITS: u32 = 6;
 /// Keys of the two hashes.
-const FIRST_KEY: u64 = 2_654_435_761;
-const SECOND_KEY: u64 = 2_654_446_892;
+pub(super) const FIRST_KEY: u64 = 2_654_435_761;
+pub(super) const SECOND_KEY: u64 = 2_654_446_892;
 
 /// In which order servers take their turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +80,12 @@ pub(super) fn place(source: IpAddr, port: u16, offset: u32, slots: usize) -> usi
     hash(source, port, offset, FIRST_KEY) as usize % slots
 }
 
+/// Where a client stands among all, 0 to 99, whatever its place is: with a growing share of all clients, more and more
+/// of them stand below it.
+pub(super) fn percentile(source: IpAddr, port: u16) -> u8 {
+    (hash(source, port, 0, SECOND_KEY) % 100) as u8
+}
+
 /// A server while the table is filled: where it wants to go next, and by which step from there.
 struct Preference {
     position: u32,
@@ -115,7 +121,7 @@ fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn hash(address: IpAddr, port: u16, offset: u32, key: u64) -> u32 {
+pub(super) fn hash(address: IpAddr, port: u16, offset: u32, key: u64) -> u32 {
     let value = folded(address).wrapping_add(u32::from(port)).wrapping_add(offset);
     sip13(value, key)
 }

@@ -2,6 +2,7 @@
 //! [`SchedulerState`] per service slot and tells it of changes to the service and to the loads of its servers.
 //! Nothing here allocates, but for [`SchedulerTables`], which control makes with the snapshot.
 
+mod bound;
 mod destinations;
 mod dh;
 mod fo;
@@ -28,6 +29,7 @@ mod twos;
 mod wlc;
 mod wrr;
 
+pub(crate) use bound::Bound;
 pub use kind::{SchedulerFlags, SchedulerKind};
 pub use rr::RoundRobin;
 pub use state::SchedulerState;
@@ -48,6 +50,21 @@ pub struct Load {
 }
 
 impl Load {
+    /// This and that together.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn and(self, other: Load) -> Load {
+        Load {
+            active: self.active.saturating_add(other.active),
+            inactive: self.inactive.saturating_add(other.inactive),
+        }
+    }
+
+    /// Connections, whatever they do.
+    pub(crate) fn connections(self) -> u64 {
+        u64::from(self.active) + u64::from(self.inactive)
+    }
+
     /// What LVS weighs: an active connection costs as much as 256 inactive ones.
     pub(crate) fn overhead(self) -> u64 {
         (u64::from(self.active) << 8) + u64::from(self.inactive)
@@ -66,6 +83,29 @@ pub trait Loads {
     /// Whether new connections may go to the server at all: the same test for every scheduler.
     fn usable(&self, server: &Server) -> bool {
         server.weight > 0 && !self.overloaded(server)
+    }
+}
+
+/// Which of a gateway's workers keeps a state. Each takes its turns from another server on, so that their first picks do
+/// not meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seat {
+    /// Its number, from 0 on.
+    pub worker: u8,
+    /// How many there are.
+    pub workers: u8,
+}
+
+impl Seat {
+    /// The only worker.
+    pub const ALONE: Seat = Seat {
+        worker: 0,
+        workers: 1,
+    };
+
+    /// Where in `of` things this worker begins.
+    pub(super) fn first(self, of: usize) -> usize {
+        of * usize::from(self.worker) / usize::from(self.workers.max(1))
     }
 }
 

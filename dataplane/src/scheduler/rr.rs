@@ -1,33 +1,40 @@
 //! Round robin: the next usable server of the list after the one picked last.
 
-use super::{Arrival, Loads, Scheduler};
+use super::{Arrival, Loads, Scheduler, Seat};
 use crate::service::{Server, Service};
 
 /// State of round robin: where in the list the next search begins.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RoundRobin {
-    /// Position after the server picked last; 0 before the first pick.
-    next: usize,
+    /// Position after the server picked last; none before the first pick, when the worker's seat says where.
+    next: Option<usize>,
+    seat: Seat,
+}
+
+impl RoundRobin {
+    /// Before the first pick of the worker in that seat: a lone one begins at the head of the list, as LVS does.
+    pub(super) fn new(seat: Seat) -> RoundRobin {
+        RoundRobin { next: None, seat }
+    }
 }
 
 impl Scheduler for RoundRobin {
     fn pick(&mut self, service: &Service, loads: &impl Loads, _: &Arrival) -> Option<usize> {
         let servers = &service.servers;
-        let start = self.next.min(servers.len());
+        let start = self.next.unwrap_or_else(|| self.seat.first(servers.len()));
+        let start = start.min(servers.len());
         let found = (start..servers.len())
             .chain(0..start)
             .find(|&at| loads.usable(&servers[at]))?;
-        self.next = found + 1;
+        self.next = Some(found + 1);
         Some(found)
     }
 
     fn servers_changed(&mut self, old: &[Server], new: &[Server]) {
         // The search goes on after the last pick, or after its nearest predecessor that is still there.
-        self.next = old[..self.next.min(old.len())]
-            .iter()
-            .rev()
-            .find_map(|server| new.iter().position(|other| other.slot == server.slot))
-            .map_or(0, |at| at + 1);
+        let passed = self.next.map_or(&[][..], |next| &old[..next.min(old.len())]);
+        let place = |server: &Server| new.iter().position(|other| other.slot == server.slot);
+        self.next = passed.iter().rev().find_map(place).map(|at| at + 1);
     }
 }
 

@@ -4,7 +4,9 @@ use super::hash::Hashed;
 use super::ranked::Rank;
 use super::tables::WorkerMemory;
 use super::twos::Twos;
-use super::{Arrival, Load, Loads, RoundRobin, Scheduler, SchedulerKind, WeightedRoundRobin, lblc, lblcr};
+use super::{
+    Arrival, Load, Loads, RoundRobin, Scheduler, SchedulerKind, Seat, WeightedRoundRobin, lblc, lblcr,
+};
 use crate::service::{Server, Service};
 
 /// The state of whichever algorithm a service uses.
@@ -26,38 +28,38 @@ enum Algorithm {
 }
 
 impl Algorithm {
-    fn new(kind: SchedulerKind) -> Algorithm {
+    fn new(kind: SchedulerKind, seat: Seat) -> Algorithm {
         match (kind, kind.rank()) {
-            (SchedulerKind::Wrr, _) => Algorithm::Wrr(WeightedRoundRobin::default()),
+            (SchedulerKind::Wrr, _) => Algorithm::Wrr(WeightedRoundRobin::new(seat)),
             (SchedulerKind::Lblc, _) => Algorithm::Lblc,
             (SchedulerKind::Lblcr, _) => Algorithm::Lblcr,
             (SchedulerKind::Sh | SchedulerKind::Dh | SchedulerKind::Mh, _) => Algorithm::Hashed(Hashed(kind)),
             (SchedulerKind::Twos, _) => Algorithm::Twos(Twos),
             (_, Some(rank)) => Algorithm::Ranked(rank),
-            (_, None) => Algorithm::Rr(RoundRobin::default()),
+            (_, None) => Algorithm::Rr(RoundRobin::new(seat)),
         }
     }
 }
 
 impl SchedulerState {
-    /// The state for a service that worker `worker` takes into use. `before` is what the worker had in its place, if
+    /// The state for a service that the worker in `seat` takes into use. `before` is what the worker had in its place, if
     /// anything: the state of the same algorithm of the same service goes on, and memory goes back to its owner. The
     /// loads have still to be told, see [`SchedulerState::loads_changed`].
     #[must_use]
-    pub fn adopt(before: Option<(SchedulerState, &Service)>, now: &Service, worker: u8) -> SchedulerState {
-        let mut memory = now.tables.take(worker);
+    pub fn adopt(before: Option<(SchedulerState, &Service)>, now: &Service, seat: Seat) -> SchedulerState {
+        let mut memory = now.tables.take(seat.worker);
         let Some((mut state, old)) = before else {
-            return SchedulerState::fresh(now, memory);
+            return SchedulerState::fresh(now, seat, memory);
         };
         let goes_on = old.key == now.key && old.scheduler == now.scheduler;
         if let Some(mut given) = state.memory.take() {
             if let Some(memory) = memory.as_mut().filter(|_| goes_on) {
                 std::mem::swap(&mut memory.destinations, &mut given.destinations);
             }
-            old.tables.put_back(worker, given);
+            old.tables.put_back(seat.worker, given);
         }
         if !goes_on {
-            return SchedulerState::fresh(now, memory);
+            return SchedulerState::fresh(now, seat, memory);
         }
         if old.revision != now.revision {
             state.servers_changed(&old.servers, &now.servers);
@@ -66,9 +68,9 @@ impl SchedulerState {
         state
     }
 
-    fn fresh(service: &Service, memory: Option<Box<WorkerMemory>>) -> SchedulerState {
+    fn fresh(service: &Service, seat: Seat, memory: Option<Box<WorkerMemory>>) -> SchedulerState {
         let mut state = SchedulerState {
-            algorithm: Algorithm::new(service.scheduler),
+            algorithm: Algorithm::new(service.scheduler, seat),
             memory,
         };
         state.servers_changed(&[], &service.servers);

@@ -33,6 +33,8 @@ struct Made {
     lookup: Box<[u32]>,
     /// By position: the weights up to there; for `twos`.
     sums: Box<[u64]>,
+    /// Whether anything depends on the servers' connections.
+    goes_by_loads: bool,
     /// By worker; none when the algorithm needs none. Each holds at most one.
     workers: Box<[ArrayQueue<Box<WorkerMemory>>]>,
 }
@@ -55,11 +57,17 @@ impl SchedulerTables {
                 queue
             };
             Made {
+                goes_by_loads: goes_by_loads(service),
                 lookup: hash::table(kind, service),
                 sums: twos::sums(kind, &service.servers),
                 workers: (0..workers).map(memory).collect(),
             }
         });
+    }
+
+    /// Whether anything depends on how many connections the servers have: picks, thresholds or a bound.
+    pub(crate) fn goes_by_loads(&self) -> bool {
+        self.0.get().is_some_and(|made| made.goes_by_loads)
     }
 
     /// By hash: the position of a server. Empty for algorithms that do not hash, and without servers.
@@ -95,6 +103,15 @@ impl SchedulerTables {
     pub fn shared_bytes(&self) -> usize {
         size_of_val(self.lookup()) + size_of_val(self.sums())
     }
+}
+
+fn goes_by_loads(service: &Service) -> bool {
+    service.scheduler.goes_by_load()
+        || service.policy.bound != 0
+        || service
+            .persistence
+            .is_some_and(|persistence| persistence.bound != 0)
+        || service.servers.iter().any(|server| server.upper_threshold != 0)
 }
 
 impl Clone for SchedulerTables {

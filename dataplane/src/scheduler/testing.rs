@@ -27,6 +27,7 @@ pub(crate) fn server(slot: u32, weight: u32) -> Server {
         port: 80,
         weight,
         table_weight: weight,
+        hash_share: 100,
         mode: Mode::Dr,
         tunnel: Tunnel::default(),
         upper_threshold: 0,
@@ -62,7 +63,7 @@ pub(crate) fn service(kind: SchedulerKind, servers: Vec<Server>) -> Service {
 
 /// Fresh state for a service.
 pub(crate) fn state(service: &Service) -> SchedulerState {
-    SchedulerState::adopt(None, service, 0)
+    SchedulerState::adopt(None, service, Seat::ALONE)
 }
 
 /// The slots of `count` picks in a row.
@@ -127,7 +128,7 @@ impl Rig {
         new.prepare(1);
         let old = std::mem::replace(&mut self.service, new);
         let state = std::mem::replace(&mut self.state, state(&service(SchedulerKind::Rr, Vec::new())));
-        self.state = SchedulerState::adopt(Some((state, &old)), &self.service, 0);
+        self.state = SchedulerState::adopt(Some((state, &old)), &self.service, Seat::ALONE);
         self.state.loads_changed(&self.service, &self.loads);
         assert!(
             old.tables.take(0).is_some() || old.scheduler.rank().is_none(),
@@ -146,6 +147,14 @@ impl Rig {
 
     pub(crate) fn set_load(&mut self, slot: u32, active: u32, inactive: u32) {
         self.change(slot, |(load, _)| *load = Load { active, inactive });
+    }
+
+    /// So many active and inactive connections more.
+    pub(crate) fn shift(&mut self, slot: u32, active: i32, inactive: i32) {
+        self.change(slot, |(load, _)| {
+            load.active = load.active.strict_add_signed(active);
+            load.inactive = load.inactive.strict_add_signed(inactive);
+        });
     }
 
     pub(crate) fn overload(&mut self, slot: u32, overloaded: bool) {

@@ -1,5 +1,9 @@
 //! Every algorithm against a simple model that looks at all servers, over random servers, edits and loads.
 
+mod lvs;
+mod rising;
+mod seats;
+
 use super::testing::*;
 use super::*;
 use proptest::prelude::*;
@@ -182,7 +186,7 @@ fn memory_goes_back_when_the_algorithm_or_the_service_changes() {
     let lblc = service(SchedulerKind::Lblc, vec![server(1, 1)]);
     let state = state(&wlc);
     assert!(wlc.tables.take(0).is_none(), "the worker has it");
-    let state = SchedulerState::adopt(Some((state, &wlc)), &lblc, 0);
+    let state = SchedulerState::adopt(Some((state, &wlc)), &lblc, Seat::ALONE);
     assert!(wlc.tables.take(0).is_some());
     state.retire(&lblc, 0);
     assert!(lblc.tables.take(0).is_some() && lblc.tables.take(1).is_none());

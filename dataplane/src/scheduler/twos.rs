@@ -81,7 +81,7 @@ fn below(total: u64, random: u64) -> u64 {
 }
 
 /// Other bits than `random`, that look independent of it (the finaliser of SplitMix64).
-fn mixed(random: u64) -> u64 {
+pub(super) fn mixed(random: u64) -> u64 {
     let mixed = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,13 +1,14 @@
 //! Weighted round robin, interleaved: passes over the list at falling weight levels. In each pass every usable
 //! server of at least the level's weight is picked once, so heavy servers come more often, spread out.
 
-use super::{Arrival, Loads, Scheduler};
+use super::{Arrival, Loads, Scheduler, Seat};
 use crate::service::{Server, Service};
 
 /// State of weighted round robin.
 #[derive(Clone, Debug)]
 pub struct WeightedRoundRobin {
-    /// Position after the server picked last in the current pass; 0 at the start of a pass.
+    /// Position after the server picked last in the current pass; 0 at the start of a pass. The worker's seat says where
+    /// the first pass after an edit begins.
     next: usize,
     /// The weight a server needs in the current pass.
     level: i64,
@@ -15,20 +16,28 @@ pub struct WeightedRoundRobin {
     top: i64,
     /// How far the level falls from pass to pass: the greatest common divisor of the weights.
     step: i64,
+    seat: Seat,
 }
 
-impl Default for WeightedRoundRobin {
-    fn default() -> Self {
+impl WeightedRoundRobin {
+    /// Before the first pick of the worker in that seat: a lone one begins at the head of the list and at the greatest
+    /// weight, as LVS does.
+    pub(super) fn new(seat: Seat) -> WeightedRoundRobin {
         WeightedRoundRobin {
             next: 0,
             level: 0,
             top: 0,
             step: 1,
+            seat,
         }
     }
-}
 
-impl WeightedRoundRobin {
+    /// The level at which this worker begins: its part of the way down the ladder.
+    fn first_level(&self) -> i64 {
+        let levels = (self.top + self.step - 1) / self.step;
+        self.top - self.step * self.seat.first(levels as usize) as i64
+    }
+
     fn in_this_pass(&self, service: &Service, loads: &impl Loads) -> Option<usize> {
         (self.next..service.servers.len()).find(|&at| {
             let server = &service.servers[at];
@@ -70,9 +79,9 @@ impl Scheduler for WeightedRoundRobin {
         };
         self.step = weights().reduce(gcd).unwrap_or(1);
         self.top = weights().max().map_or(0, |heaviest| heaviest - (self.step - 1));
-        self.next = 0;
+        self.next = self.seat.first(new.len());
         if self.level > self.top || self.level == 0 {
-            self.level = self.top;
+            self.level = self.first_level();
         } else if self.step > 1 {
             // Onto the ladder of levels, which ends at 1; never above the top, since the top is on it.
             self.level = self.level / self.step * self.step + 1;

@@ -146,6 +146,9 @@ pub struct Server {
     /// The weight given last that was not 0: a quiesced server keeps its places in a Maglev table by it. 0 = there
     /// never was one.
     pub table_weight: u32,
+    /// Slow start with `sh` and `mh`: percent of the clients hashed to it that it takes already; 100 = all. The others go
+    /// where they would without it, so that each comes once, and nobody else moves.
+    pub hash_share: u8,
     /// How packets reach the server.
     pub mode: Mode,
     /// How a TUN server's packets are wrapped; of no meaning in other modes.

@@ -12,6 +12,9 @@ pub struct Persistence {
     pub netmask: Ipv4Addr,
     /// How many leading bits of an IPv6 client's address count, 1 to 128.
     pub prefix: u8,
+    /// How many connections the server of a client with many may have, in percent of its share of all: beyond that the
+    /// client's new connections are scheduled. 0 = any number.
+    pub bound: u32,
 }
 
 impl Persistence {
@@ -22,6 +25,7 @@ impl Persistence {
             timeout,
             netmask: Ipv4Addr::BROADCAST,
             prefix: 128,
+            bound: 0,
         }
     }
 

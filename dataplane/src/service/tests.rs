@@ -32,6 +32,7 @@ fn service(slot: u32, key: ServiceKey, servers: &[(u32, &str, u16, Mode)]) -> Se
         port,
         weight: 1,
         table_weight: 1,
+        hash_share: 100,
         mode,
         tunnel: Tunnel::default(),
         upper_threshold: 0,

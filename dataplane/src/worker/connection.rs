@@ -193,7 +193,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Sets or clears a server's overload mark after its number of connections has changed. LVS sets it at the
+    /// Sets or clears a server's overload mark after its number of connections, of whichever worker, has changed. LVS sets it at the
     /// upper threshold, and clears it below the lower one or, without that, below three quarters of the upper.
     pub(super) fn weigh(&mut self, slot: u32) {
         self.judge(slot);
@@ -205,7 +205,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if state.upper == 0 {
             return;
         }
-        let connections = self.stats.servers[slot as usize].now();
+        let connections = load_of(&self.stats, slot, state).connections();
         let upper = u64::from(state.upper);
         if connections >= upper {
             state.overloaded = true;
@@ -220,7 +220,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn tell_load(&mut self, slot: u32) {
         let state = &self.servers[slot as usize];
         if let Some(Some(service)) = self.services.get_mut(state.service as usize) {
-            let (load, overloaded) = (load_of(&self.stats, slot), state.is_overloaded());
+            let overloaded = state.is_overloaded();
+            let load = load_of(&self.stats, slot, state);
             service
                 .scheduler
                 .load_changed(state.position, slot, load, overloaded);
@@ -255,12 +256,9 @@ pub(super) fn pair_of<X: FlowIndex>(table: &ConnectionTable<X>, record: &Record)
     }
 }
 
-fn load_of(stats: &WorkerStats, slot: u32) -> Load {
-    let stats = &stats.servers[slot as usize];
-    Load {
-        active: stats.active.get(),
-        inactive: stats.inactive.get(),
-    }
+/// What all workers have of a server: this one's own exactly, the others' as of the last look.
+fn load_of(stats: &WorkerStats, slot: u32, state: &ServerState) -> Load {
+    stats.servers[slot as usize].load().and(state.others)
 }
 
 /// The worker's view of its servers, as schedulers ask for it.
@@ -275,6 +273,6 @@ impl Loads for ServerLoads<'_> {
     }
 
     fn load(&self, server: &Server) -> Load {
-        load_of(self.stats, server.slot)
+        load_of(self.stats, server.slot, &self.servers[server.slot as usize])
     }
 }

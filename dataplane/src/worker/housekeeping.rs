@@ -10,7 +10,7 @@ use super::{Io, ServerState, ServiceState, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
 use crate::neighbour::{self, AddressClass, Announcer, NeighbourId};
 use crate::packet::{PortId, PortRules};
-use crate::scheduler::SchedulerState;
+use crate::scheduler::{SchedulerState, Seat};
 use crate::service::{Service, Snapshot};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
@@ -92,6 +92,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return;
         }
         self.judge_security();
+        self.go_on_looking();
         self.end_drained();
         self.expire();
         self.tend_neighbours();
@@ -391,10 +392,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn adopt_service(&mut self, before: Option<&Service>, now: &Service) {
         let old = self.services[now.slot as usize].take();
         let old = old.map(|old| old.scheduler).zip(before);
-        let scheduler = SchedulerState::adopt(old, now, self.number);
+        let seat = Seat {
+            worker: self.number,
+            workers: self.snapshot.shards.workers(),
+        };
+        let scheduler = SchedulerState::adopt(old, now, seat);
         self.services[now.slot as usize] = Some(ServiceState { scheduler });
         for (server, position) in now.servers.iter().zip(0..) {
             let is_ours = self.is_own(server.address);
+            let others = self.others.load_of(server.slot);
             let state = &mut self.servers[server.slot as usize];
             let end = SocketAddr::new(server.address, server.port);
             if state.end != end {
@@ -405,6 +411,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 };
             }
             (state.service, state.position) = (now.slot, position);
+            let seen = std::mem::replace(&mut state.others, others);
             state.drain_until = None;
             state.marked_overloaded = server.overloaded;
             if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
@@ -416,6 +423,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 (state.upper, state.lower) = (server.upper_threshold, server.lower_threshold);
                 // An edited limit counts at once, whatever was thought of the server under the old one.
                 state.overloaded = false;
+                self.weigh(server.slot);
+            } else if seen != others {
                 self.weigh(server.slot);
             }
         }

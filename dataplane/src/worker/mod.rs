@@ -30,6 +30,7 @@ mod listing;
 mod mailbox;
 mod memory_io;
 mod opening;
+mod others;
 mod persistence;
 mod pressure;
 mod proxy;
@@ -57,7 +58,7 @@ use crate::local::{LocalPorts, LocalPortsConfig, Pressure, Rotation};
 use crate::memory::Pages;
 use crate::neighbour::{Announcer, NeighbourId, NeighbourTable, NeighbourWords};
 use crate::packet::{AddressDigest, PortId, PortRules};
-use crate::scheduler::SchedulerState;
+use crate::scheduler::{Load, SchedulerState};
 use crate::service::{OnRemove, Snapshot, Tunnel};
 use crate::time::Tick;
 use arrayvec::ArrayVec;
@@ -112,6 +113,8 @@ struct ServerState {
     local_rotation: Rotation,
     /// How few local ports are left towards it, as far as the operator was told.
     local_pressure: Option<Pressure>,
+    /// What the other workers have of it, as of the last look.
+    others: Load,
     /// Whether it gets no new connections because of its thresholds.
     overloaded: bool,
     /// Whether it gets none because the operator says so. Thresholds have no say in this.
@@ -146,6 +149,7 @@ impl Default for ServerState {
             neighbour: NeighbourId::NONE,
             local_rotation: Rotation::default(),
             local_pressure: None,
+            others: Load::default(),
             overloaded: false,
             marked_overloaded: false,
             upper: 0,
@@ -191,6 +195,7 @@ pub struct Worker<I: Io, X: FlowIndex> {
     services: Vec<Option<ServiceState>>,
     servers: Vec<ServerState>,
     stats: Arc<WorkerStats>,
+    others: others::Others,
     mailbox: Arc<Mailbox>,
     burst: Option<Box<Burst<I::Packet>>>,
     outgoing: Vec<PacketBurst<I::Packet>>,
@@ -269,6 +274,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             services,
             servers: vec![ServerState::default(); sizes.servers as usize],
             stats,
+            others: others::Others::none(),
             mailbox,
             burst: Some(Box::new(Burst::new())),
             outgoing,
@@ -302,6 +308,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// goes back. Returns the packets received, so that the caller can rest when there are none.
     pub fn turn(&mut self, now: Tick) -> usize {
         self.now = now;
+        self.look_at_others();
         let mut packets = 0;
         if let Some(mut burst) = self.burst.take() {
             for port in 0..self.outgoing.len() {

@@ -1,11 +1,17 @@
 //! Persistence: the server of a new connection is the one that its client got before, which a template remembers.
 
+use super::connection::ServerLoads;
 use super::schedule::{Ends, Refusal, no_server};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, Flags, FlowIndex, InsertError, Record, RecordId, Template};
 use crate::packet::{AddressDigest, FlowKey, Headers, ipv4, sip, udp};
+use crate::scheduler::Bound;
 use crate::service::{PersistenceEngine, Server, Service, ServiceKey};
+
+/// Connections from which on a client is a large one, that persistence's bound holds for. A smaller one is likely one
+/// user: it stays together whoever else fills its server.
+const LARGE: u32 = 64;
 
 /// Where a new connection goes.
 pub(super) struct Choice {
@@ -25,7 +31,8 @@ struct Memory {
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Chooses the server of a service that the connection of a packet between these ends goes to: that of the client's
-    /// template, whatever its weight or load is, else the scheduler's.
+    /// template, whatever its weight or load is, else the scheduler's. The template of a large client whose server has more
+    /// than the bound goes on to remember that server, to which the client comes back once there is room.
     pub(super) fn choose(
         &mut self,
         slot: u32,
@@ -38,10 +45,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             None => None,
         };
         let known = memory.as_mut().and_then(|memory| self.recall(memory));
+        let stays = |home: &Server| !self.exceeds_bound(slot, memory.as_ref(), home);
         let server = match known {
-            Some(server) => server,
-            None => self
+            Some(home) if stays(&home) => home,
+            known => self
                 .pick_in(slot, ends)
+                .or(known)
                 .ok_or_else(|| no_server(&self.snapshot, ends.destination))?,
         };
         let service = self.snapshot.service(slot);
@@ -104,6 +113,27 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.table.retire_template(id);
         }
         server
+    }
+
+    /// Whether a client, known by `memory`, has so many connections that one more would give its server more than the
+    /// service's persistence lets it have.
+    fn exceeds_bound(&self, slot: u32, memory: Option<&Memory>, home: &Server) -> bool {
+        let Some((service, template)) = self
+            .snapshot
+            .service(slot)
+            .zip(memory.and_then(|memory| memory.found))
+        else {
+            return false;
+        };
+        let percent = service.persistence.map_or(0, |persistence| persistence.bound);
+        if percent == 0 || self.table.get(template).controlled() < LARGE {
+            return false;
+        }
+        let loads = ServerLoads {
+            servers: &self.servers,
+            stats: &self.stats,
+        };
+        !Bound::of(percent, service, &loads).has_room(home, &loads)
     }
 
     /// The server in that slot as it is configured, if its clients may go on to it.

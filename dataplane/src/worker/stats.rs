@@ -3,6 +3,7 @@
 
 use crate::drops::DropReason;
 use crate::packet::PortId;
+use crate::scheduler::Load;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A count that only its worker changes.
@@ -89,6 +90,16 @@ impl ServerStats {
     #[must_use]
     pub fn now(&self) -> u64 {
         u64::from(self.active.get()) + u64::from(self.inactive.get())
+    }
+
+    /// The same as schedulers weigh it.
+    #[inline]
+    #[must_use]
+    pub fn load(&self) -> Load {
+        Load {
+            active: self.active.get(),
+            inactive: self.inactive.get(),
+        }
     }
 
     /// Records that name the slot now: connections and templates.

@@ -3,6 +3,7 @@
 //! drive a worker and check its books.
 
 mod arp;
+mod bound;
 mod capacity;
 pub(crate) mod carried;
 mod checksums;
@@ -23,6 +24,7 @@ mod messages;
 mod modes;
 mod nasty;
 mod nat64;
+mod others;
 mod overload;
 mod packets;
 mod persistence;
@@ -34,6 +36,7 @@ mod proxy_udp;
 mod random;
 mod refusals;
 mod reuse;
+mod rounds;
 mod sctp;
 mod services;
 mod snapshots;

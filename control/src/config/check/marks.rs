@@ -1,6 +1,7 @@
 //! Firewall marks: rules whose parts fit together, services that are for a mark that packets get, and what persistence
 //! and services on all ports need.
 
+use dataplane::scheduler::{SchedulerFlags, SchedulerKind};
 use dataplane::service::{Protocol, ServiceKey};
 
 use super::names::Names;
@@ -167,4 +168,33 @@ pub(crate) fn persistence(raw: &RawService, service: &Service, path: &str, repor
             Fault::new(problem, remedy),
         );
     }
+    if let Some(place) = persistence.bound
+        && let Some((problem, remedy)) = unbounded(raw, service)
+    {
+        report.error(place, format!("{path}.bound"), Fault::new(problem, remedy));
+    }
+}
+
+/// Why a bound could not spread a client's connections, if it could not, and what to write instead.
+fn unbounded(raw: &RawService, service: &Service) -> Option<(String, &'static str)> {
+    if service.engine.is_some() {
+        let problem = "`bound` with `engine`: what belongs to one call goes to one server";
+        return Some((problem.to_owned(), "remove one of them"));
+    }
+    if service.one_packet {
+        let problem = "`bound` with `one_packet`: a client has no connections to count";
+        return Some((problem.to_owned(), "remove `bound`"));
+    }
+    let ports = service.scheduler_flags.has(SchedulerFlags::PORT);
+    let remedy = match service.scheduler {
+        SchedulerKind::Sh if !ports => "remove it, add `scheduler_flags: sh-port`, or use another scheduler",
+        SchedulerKind::Mh if !ports && raw.policy.bound.is_none() => {
+            "remove it, add `scheduler_flags: mh-port` or the `bound` of the service, or use another scheduler"
+        }
+        SchedulerKind::Dh | SchedulerKind::Fo => "remove it, or use another scheduler",
+        _ => return None,
+    };
+    let name = service.scheduler.name();
+    let problem = format!("`bound` with `{name}`, which sends all connections of a client to one server");
+    Some((problem, remedy))
 }

@@ -6,7 +6,7 @@ use dataplane::service::{OnRemove, Protocol};
 use super::option::set;
 use crate::config::read::service::RawService;
 use crate::config::report::{Fault, Report};
-use crate::model::slow_start::SCHEDULERS;
+use crate::model::slow_start;
 
 /// Checks the service that stands at `path`.
 pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
@@ -36,16 +36,16 @@ pub(crate) fn check(raw: &RawService, path: &str, report: &mut Report) {
         let fault = Fault::new(problem, "remove `expire_quiescent`");
         report.error(place, format!("{path}.expire_quiescent"), fault);
     }
-    let shares = raw.schedulers().any(|scheduler| SCHEDULERS.contains(&scheduler));
+    let shares = raw.schedulers().any(slow_start::is_possible);
     if let Some(place) = own.slow_start.filter(|_| !shares) {
         let problem = match raw.queues {
             None => format!(
-                "`slow_start` with `{}`, which does not share by weight",
+                "`slow_start` with `{}`, which does not go by weight",
                 raw.scheduler.name()
             ),
-            Some(_) => "`slow_start`, and no queue shares by weight".to_owned(),
+            Some(_) => "`slow_start`, and no queue goes by weight".to_owned(),
         };
-        let fault = Fault::new(problem, "remove it, or use the scheduler wlc, wrr, sed or twos");
+        let fault = Fault::new(problem, "remove it, or use another scheduler than rr, lc and dh");
         report.error(place, format!("{path}.slow_start"), fault);
     }
     let hashes = raw.schedulers().any(|scheduler| scheduler == SchedulerKind::Mh);

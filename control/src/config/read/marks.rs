@@ -8,7 +8,7 @@ use dataplane::time::seconds;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::reference;
 use super::typed::{optional_word, placed_number};
-use super::{At, address, value};
+use super::{At, address, policy, value};
 use crate::config::Place;
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
@@ -109,6 +109,7 @@ fn some<T>(
 pub(crate) struct RawPersistence {
     pub(crate) persistence: Persistence,
     pub(crate) engine: Option<At<PersistenceEngine>>,
+    pub(crate) bound: Option<Place>,
     /// Where masks are written.
     pub(crate) netmask: Option<Place>,
     pub(crate) prefix: Option<Place>,
@@ -129,14 +130,19 @@ pub(crate) fn persistence(field: Field<'_>, report: &mut Report) -> RawPersisten
     let engine = fields
         .get("engine")
         .and_then(|field| field.value("`sip`", report, |text| value::choice(text, &engines)));
+    let bound = fields
+        .get("bound")
+        .and_then(|field| field.value("a number such as 1.25", report, policy::percent));
     let each = Persistence::new(seconds(timeout.map_or(USUAL_TIMEOUT, |at| at.value)));
     RawPersistence {
         persistence: Persistence {
             netmask: netmask.map_or(each.netmask, |at| at.value),
             prefix: prefix.map_or(each.prefix, |at| at.value),
+            bound: bound.map_or(0, |at| at.value),
             ..each
         },
         engine,
+        bound: bound.map(|at| at.place),
         netmask: netmask.map(|at| at.place),
         prefix: prefix.map(|at| at.place),
         place: field.place(),

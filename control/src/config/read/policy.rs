@@ -82,7 +82,7 @@ pub(crate) fn policy(fields: &Fields<'_>, usual: &Timeouts, report: &mut Report)
 }
 
 /// A factor above 1, with up to two decimals, in percent.
-fn percent(text: &str) -> Result<u32, Fault> {
+pub(super) fn percent(text: &str) -> Result<u32, Fault> {
     let fault = || {
         Fault::new(
             format!("`{}` is not a bound", shown(text)),

@@ -205,3 +205,33 @@ fn a_bound_holds_however_uneven_clients_are() {
             .is_some_and(|other| Some(other) != first)
     );
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+    /// With a bound, gateways that have the same servers and loads pick the same one, in whichever order they came to
+    /// know the servers.
+    #[test]
+    fn bounded_picks_do_not_depend_on_the_order_of_the_list(
+        weights in proptest::collection::vec(0u32..5, 1..12), order in any::<[u32; 12]>(),
+        loads in any::<[u8; 12]>(), flags in 0u8..4,
+    ) {
+        let servers: Vec<Server> = weights.iter().zip(0..).map(|(weight, slot)| server(slot, *weight)).collect();
+        let mut shuffled = servers.clone();
+        shuffled.sort_by_key(|server| order[server.slot as usize]);
+        let mut rigs = [servers, shuffled].map(|servers| {
+            let mut rig = Rig::with_flags(Mh, SchedulerFlags::from_bits(flags), servers);
+            rig.service.policy.bound = 125;
+            // Its tables are those of another policy.
+            rig.edit(|_| {});
+            for (slot, load) in (0..).zip(loads).take(weights.len()) {
+                rig.set_load(slot, load.into(), 0);
+            }
+            rig
+        });
+        for number in 0..200 {
+            let [first, second] = rigs.each_mut().map(|rig| rig.open_for(&client(number)));
+            prop_assert_eq!(first, second, "client {}", number);
+            prop_assert_eq!(first.is_some(), weights.iter().any(|weight| *weight > 0));
+        }
+    }
+}

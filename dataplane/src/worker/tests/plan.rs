@@ -150,6 +150,7 @@ pub(crate) fn server(number: u32, mode: Mode) -> Server {
         port: if mode == Mode::Fullnat { SERVER_PORT } else { 80 },
         weight: 1,
         table_weight: 1,
+        hash_share: 100,
         mode,
         tunnel: Tunnel::default(),
         upper_threshold: 0,

@@ -10,10 +10,10 @@ use crate::packet::{PortId, TestPacket};
 use crate::service::Protocol;
 use crate::time::Tick;
 use crate::worker::shard::{ShardKey, ShardMap};
-use crate::worker::{Arrival, BURST, Io, Mailbox, MemoryIo, PacketBurst, Worker, WorkerStats};
+use crate::worker::{Arrival, BURST, Io, Mailbox, MemoryIo, Order, PacketBurst, Worker, WorkerStats};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 const WORKERS: u8 = 3;
@@ -68,8 +68,11 @@ pub(super) type SentBy = (u8, PortId, Vec<u8>);
 pub(super) struct Team {
     workers: Vec<Worker<Fabric, TagIndex>>,
     pub(super) stats: Vec<Arc<WorkerStats>>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    plan: Plan,
     key: ShardKey,
     shards: ShardMap,
+    now: Tick,
 }
 
 impl Team {
@@ -89,7 +92,8 @@ impl Team {
         let snapshot = plan.snapshot();
         let count = plan.workers;
         let stats: Vec<_> = (0..count).map(|_| Arc::new(WorkerStats::new(2, 64))).collect();
-        let worker = |(number, stats): (u8, &Arc<WorkerStats>)| {
+        let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::default())).collect();
+        let worker = |(number, own): (u8, &Arc<WorkerStats>)| {
             let io = Fabric {
                 ports: MemoryIo::new(2),
                 handed: Vec::new(),
@@ -97,23 +101,20 @@ impl Team {
                 coming: VecDeque::new(),
             };
             let index = TagIndex::new(8192, false).unwrap();
-            let (snapshot, mailbox) = (Arc::clone(&snapshot), Arc::new(Mailbox::default()));
-            Worker::new(
-                number,
-                io,
-                index,
-                plan.sizes,
-                snapshot,
-                Arc::clone(stats),
-                mailbox,
-            )
-            .unwrap()
+            let (snapshot, mailbox) = (Arc::clone(&snapshot), Arc::clone(&mailboxes[usize::from(number)]));
+            let others = stats.iter().filter(|other| !Arc::ptr_eq(other, own));
+            let own = Arc::clone(own);
+            let worker = Worker::new(number, io, index, plan.sizes, snapshot, own, mailbox);
+            worker.unwrap().beside(others.cloned())
         };
         Team {
             workers: (0..count).zip(&stats).map(worker).collect(),
             stats,
+            mailboxes,
             key: ShardKey::from_seed(plan.sizes.seed),
             shards: ShardMap::even(count),
+            plan,
+            now: Tick(0),
         }
     }
 
@@ -123,9 +124,48 @@ impl Team {
         self.shards.owner(self.key.shard_of(of.ip(), of.port()))
     }
 
+    /// Lets so many ticks pass, after which everybody has turned until nothing is due.
+    pub(super) fn pass(&mut self, ticks: u32) {
+        self.now = self.now.after(ticks);
+        for worker in &mut self.workers {
+            worker.turn(self.now);
+            while worker.next_timer().is_some_and(|due| self.now.reached(due)) {
+                worker.turn(self.now);
+            }
+            worker.io_mut().ports.take_sent();
+        }
+    }
+
+    /// Whether a client has a connection.
+    pub(super) fn has(&self, from: SocketAddrV4) -> bool {
+        let table = &self.workers[usize::from(self.owner(from))].table;
+        let mut found = false;
+        table.scan(0, usize::MAX, |_, record| {
+            found |= (record.inbound.source(), record.inbound.source_port()) == (*from.ip(), from.port());
+        });
+        found
+    }
+
+    /// Publishes a changed plan to all workers.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Plan)) {
+        change(&mut self.plan);
+        let snapshot = self.plan.snapshot();
+        for (worker, mailbox) in self.workers.iter_mut().zip(&self.mailboxes) {
+            let order = Order::Publish(Arc::clone(&snapshot));
+            mailbox.orders.push(order).unwrap();
+            worker.turn(self.now);
+            while mailbox.spent.pop().is_some() {}
+        }
+    }
+
     /// Lets a packet arrive at that worker's queue; all turn until it is through. Who handed it to whom, and what
     /// was sent, by whom.
-    fn deliver(&mut self, at: u8, port: PortId, packet: &Sent) -> (Vec<HandOver>, Vec<(u8, Seen)>) {
+    pub(super) fn deliver(
+        &mut self,
+        at: u8,
+        port: PortId,
+        packet: &Sent,
+    ) -> (Vec<HandOver>, Vec<(u8, Seen)>) {
         let mac = if port == WAN { WAN_MAC } else { LAN_MAC };
         let (handed, sent) = self.carry(at, port, &packet.frame(mac));
         let read = sent
@@ -143,7 +183,7 @@ impl Team {
         for _ in 0..3 {
             for number in 0..self.workers.len() as u8 {
                 let worker = &mut self.workers[usize::from(number)];
-                worker.turn(Tick(0));
+                worker.turn(self.now);
                 let frames = worker.io_mut().ports.take_sent();
                 sent.extend(frames.into_iter().map(|(port, frame)| (number, port, frame)));
                 for (to, arrival, packet) in std::mem::take(&mut worker.io_mut().handed) {
