@@ -144,16 +144,21 @@ services:
         rows.collect()
     }
 
-    /// The states of all connections.
-    pub(crate) fn states(&self) -> Vec<String> {
+    /// All connections, and templates.
+    pub(crate) fn connections(&self) -> Vec<Value> {
         let output = self.command(&["show", "connections", "--json"]).output().unwrap();
         assert!(output.status.success(), "show connections: {}", self.log());
         let text = String::from_utf8(output.stdout).unwrap();
         // One connection a line, since they may be millions.
-        let rows = text
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        rows.map(|row| row["state"].as_str().unwrap().to_owned())
+        let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        rows.collect()
+    }
+
+    /// The states of all connections.
+    pub(crate) fn states(&self) -> Vec<String> {
+        let rows = self.connections();
+        rows.iter()
+            .map(|row| row["state"].as_str().unwrap().to_owned())
             .collect()
     }
 
@@ -225,6 +230,14 @@ services:
             format!("api: {{ socket: {} }}\n{yaml}", self.socket.display()),
         )
         .unwrap();
+    }
+
+    /// Puts another configuration into force.
+    pub(crate) fn load(&self, yaml: &str) {
+        self.write(yaml);
+        let output = self.reload();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{message}");
     }
 
     /// `tidegate reload`.
