@@ -33,6 +33,7 @@ mod proxy_udp;
 mod random;
 mod refusals;
 mod reuse;
+mod scale;
 mod sctp;
 mod services;
 mod snapshots;

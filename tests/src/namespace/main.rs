@@ -8,6 +8,7 @@
 mod balance;
 mod client_address;
 mod client_address_toa6;
+mod clock;
 mod dns;
 mod endings;
 mod failure;

@@ -135,17 +135,31 @@ fn the_scheduler_changes_under_traffic() {
 
 /// STAT-03: what is half open counts as active, so that a server that never answers is not taken for an idle one.
 #[test]
-fn half_open_connections_count_as_active() {
-    let mut gateway = Gateway::new(Plan::web(Mode::Fullnat, 2));
+fn stat_03_half_open_connections_count_as_active() {
+    let mut plan = Plan::web(Mode::Nat, 2);
+    plan.edit(0, |service| service.scheduler = SchedulerKind::Lc);
+    let mut gateway = Gateway::new(plan);
+    let mut answered = vec![];
     for n in 0..100 {
-        gateway.forward(&syn(n));
+        let seen = gateway.forward(&syn(n));
+        if *seen.to.ip() == server_ip(2) {
+            gateway.answer(&Sent::tcp(seen.to, seen.from, SYN | ACK));
+            gateway.forward(&Sent::tcp(client(1, 10_000 + n), WEB, ACK));
+            answered.push(seen);
+        }
     }
     assert_eq!((gateway.counts(1), gateway.counts(2)), ((50, 0), (50, 0)));
+    // What closes is inactive, and hardly counts: the next ones go where it was.
+    for seen in &answered[..10] {
+        gateway.answer(&Sent::tcp(seen.to, seen.from, FIN | ACK));
+    }
+    assert_eq!((gateway.counts(1), gateway.counts(2)), ((50, 0), (40, 10)));
+    for n in 100..105 {
+        assert_eq!(*gateway.forward(&syn(n)).to.ip(), server_ip(2));
+    }
     let listed = gateway.connections();
-    assert_eq!(
-        listed.iter().filter(|connection| !connection.inactive).count(),
-        100
-    );
+    let inactive = listed.iter().filter(|connection| connection.inactive).count();
+    assert_eq!((listed.len(), inactive), (105, 10), "the sum is the table");
 }
 
 proptest! {

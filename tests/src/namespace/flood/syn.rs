@@ -1,9 +1,9 @@
 //! Floods of SYNs, ten and more times what the table has room for: what is established does not notice.
 
 use super::{Random, Way};
+use crate::endings::{Pair, listen};
 use crate::lab::{FULLNAT, Gateway, Lab, Nginx, PATIENCE, RawSocket, number, until};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::Ipv4Addr;
 
 const CONNECTIONS: usize = 1_000;
 const SYNS: usize = 20 * CONNECTIONS;
@@ -18,34 +18,6 @@ const BATCH: usize = 100;
 /// Connections that go on meanwhile.
 const OPEN: usize = 20;
 
-/// An established connection: both ends.
-struct Pair([TcpStream; 2]);
-
-impl Pair {
-    fn open(lab: &Lab, listener: &TcpListener) -> Pair {
-        let vip: SocketAddr = format!("{FULLNAT}:80").parse().unwrap();
-        let client = lab
-            .client()
-            .inside(move || TcpStream::connect_timeout(&vip, PATIENCE).unwrap());
-        let (server, _) = listener.accept().unwrap();
-        for end in [&client, &server] {
-            end.set_read_timeout(Some(PATIENCE)).unwrap();
-        }
-        Pair([client, server])
-    }
-
-    /// A word there and back.
-    fn talk(&mut self, word: [u8; 4]) {
-        let Pair([client, server]) = self;
-        let mut seen = [0; 4];
-        client.write_all(&word).unwrap();
-        server.read_exact(&mut seen).unwrap();
-        server.write_all(&seen).unwrap();
-        client.read_exact(&mut seen).unwrap();
-        assert_eq!(seen, word);
-    }
-}
-
 /// STAT-03, SCALE-05: ten times the table in SYNs, each of them accounted for. `limit` percent of the table are for
 /// half-open connections, and `reason` is what the others are dropped for.
 fn flood(limit: usize, reason: &str) {
@@ -55,10 +27,10 @@ fn flood(limit: usize, reason: &str) {
         &lab,
         &format!("{alone}settings: {{ embryonic_limit: {limit} }}\n"),
     );
-    let listener = lab
-        .server(1)
-        .inside(|| TcpListener::bind("10.0.0.11:8080").unwrap());
-    let mut pairs: Vec<Pair> = (0..OPEN).map(|_| Pair::open(&lab, &listener)).collect();
+    let listener = listen(&lab, "10.0.0.11:8080");
+    let mut pairs: Vec<Pair> = (0..OPEN)
+        .map(|_| Pair::open_at(&lab, &format!("{FULLNAT}:80"), &listener))
+        .collect();
     let client = lab.client();
     let (way, socket) = (Way::find(&gateway, &client), RawSocket::open(&client, "wan0"));
     let opened = || number(&gateway.named("services", "web"), "connections") as usize;
@@ -75,8 +47,7 @@ fn flood(limit: usize, reason: &str) {
             assert!(taken <= room, "{taken} half-open connections in {room}");
             (taken + gateway.dropped(reason) as usize == sent).then_some(())
         });
-        let pair = &mut pairs[batch % OPEN];
-        pair.talk((batch as u32).to_be_bytes());
+        pairs[batch % OPEN].talk();
     }
     // Half-open ones live for a minute: nothing of the flood has ended, and nothing else.
     let states = gateway.states();
@@ -85,9 +56,7 @@ fn flood(limit: usize, reason: &str) {
         (opened() - OPEN, established, states.len()),
         (room, OPEN, room + OPEN)
     );
-    for (n, pair) in (0u32..).zip(&mut pairs) {
-        pair.talk(n.to_be_bytes());
-    }
+    pairs.iter_mut().for_each(Pair::talk);
     let drops = gateway.rows("drops");
     let others: Vec<_> = drops
         .iter()

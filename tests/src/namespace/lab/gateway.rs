@@ -4,7 +4,7 @@ use super::wait::{PATIENCE, until};
 use super::{DR, FULLNAT, Host, Lab, Process};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// `tidegate run` in the lab's gateway namespace.
@@ -80,7 +80,12 @@ services:
 
     /// Starts it with a configuration, and waits until it answers.
     pub(crate) fn start(lab: &Lab, yaml: &str) -> Gateway {
-        let mut gateway = Gateway::launch(lab, yaml);
+        Gateway::start_with(lab, yaml, &[])
+    }
+
+    /// As [`Gateway::start`], with these environment variables more.
+    pub(crate) fn start_with(lab: &Lab, yaml: &str, environment: &[(&str, &Path)]) -> Gateway {
+        let mut gateway = Gateway::launch(lab, yaml, environment);
         until("the gateway's API", PATIENCE, || {
             if let Some(status) = gateway.process.ended() {
                 panic!("the gateway did not start: {status}\n{}", gateway.log());
@@ -97,11 +102,12 @@ services:
     }
 
     /// Starts it with a configuration, and does not wait.
-    fn launch(lab: &Lab, yaml: &str) -> Gateway {
+    fn launch(lab: &Lab, yaml: &str, environment: &[(&str, &Path)]) -> Gateway {
         let (file, socket) = (lab.file("tidegate.yaml"), lab.file("api.sock"));
         let host = lab.host("gateway");
         let mut command = host.command(program());
         command.args(["run", "--config"]).arg(&file);
+        command.envs(environment.iter().copied());
         let yaml = format!("api: {{ socket: {} }}\n{yaml}", socket.display());
         fs::write(&file, yaml).unwrap();
         let process = Process::start(command, &lab.file("gateway.log"));
