@@ -233,3 +233,132 @@ fn commands_and_the_file_are_operations_on_the_same_table() {
     assert_eq!((changes.services_removed, changes.servers_changed), (2, 1));
     assert!(changes.network_changed);
 }
+
+/// A server's configured weight after each of these; there is no other weight, so none can come back.
+fn weight_of_11(model: &mut Model) -> u32 {
+    let snapshot = model.snapshot();
+    let web = snapshot.find(&key(80, Protocol::Tcp)).unwrap();
+    let server = web
+        .servers
+        .iter()
+        .find(|server| server.port == 8080 && server.address.to_string() == "10.0.0.11");
+    server.unwrap().weight
+}
+
+/// RLD-02: whoever quiesced a server by hand, and whatever its weight was then, a reload gives it the file's weight;
+/// and one that the file quiesces stays so.
+#[test]
+fn rld_02_a_quiesced_server_gets_the_weight_of_the_new_file() {
+    let file = |weight: u32| parse(&BASE.replace("weight: 2", &format!("weight: {weight}")));
+    let mut model = model(&file(11));
+    let quiesce = ipvsadm::parse_line("-e -t 203.0.113.100:80 -r 10.0.0.11:8080 --fullnat -w 0").unwrap();
+    model.apply_command(&quiesce).unwrap();
+    assert_eq!(weight_of_11(&mut model), 0);
+    model.apply_file(&file(9)).unwrap();
+    assert_eq!(weight_of_11(&mut model), 9);
+    // Neither does an unchanged file leave it at what was set by hand.
+    model.apply_command(&quiesce).unwrap();
+    assert_eq!(model.apply_file(&file(9)).unwrap().servers_changed, 1);
+    assert_eq!(weight_of_11(&mut model), 9);
+    for _ in 0..2 {
+        model.apply_file(&file(0)).unwrap();
+        assert_eq!(weight_of_11(&mut model), 0);
+    }
+}
+
+/// RLD-05: a listener that is replaced goes with its servers, the new one has them on its own port, and the other one
+/// is untouched.
+#[test]
+fn rld_05_a_listener_is_replaced_beside_another() {
+    let two = |port: u16| {
+        let listen = format!("listen: [\"203.0.113.100:80/tcp\", \"203.0.113.100:{port}/tcp\"]");
+        parse(
+            &BASE
+                .replace("listen: \"203.0.113.100:80/tcp\"", &listen)
+                .replace("{ address: 10.0.0.12, port: 8080 }", "{ address: 10.0.0.12 }")
+                .replace("servers: 6", "servers: 10"),
+        )
+    };
+    let mut model = model(&two(443));
+    let before = model.snapshot();
+    let changes = model.apply_file(&two(2333)).unwrap();
+    assert_eq!((changes.services_added, changes.services_removed), (1, 1));
+    assert_eq!((changes.servers_added, changes.servers_removed), (2, 2));
+    let after = model.snapshot();
+    let (kept, gone) = (key(80, Protocol::Tcp), key(443, Protocol::Tcp));
+    assert!(Arc::ptr_eq(
+        before.find(&kept).unwrap(),
+        after.find(&kept).unwrap()
+    ));
+    assert!(after.find(&gone).is_none());
+    let added = after.find(&key(2333, Protocol::Tcp)).unwrap();
+    let ports: Vec<u16> = added.servers.iter().map(|server| server.port).collect();
+    assert_eq!(ports, [2333, 8080]);
+}
+
+/// RLD-08: what was taken away behind the file's back is there again after a reload of the very same file.
+#[test]
+fn rld_08_a_reload_restores_what_a_command_has_removed() {
+    let config = parse(BASE);
+    let mut model = model(&config);
+    for line in [
+        "-d -t 203.0.113.100:80 -r 10.0.0.12:8080",
+        "-D -u 203.0.113.100:53",
+    ] {
+        model.apply_command(&ipvsadm::parse_line(line).unwrap()).unwrap();
+    }
+    let changes = model.apply_file(&config).unwrap();
+    assert_eq!((changes.services_added, changes.servers_added), (1, 2));
+    assert_eq!(model.apply_file(&config).unwrap(), Changes::default());
+    let snapshot = model.snapshot();
+    assert_eq!(snapshot.find(&key(80, Protocol::Tcp)).unwrap().servers.len(), 2);
+    assert!(snapshot.find(&key(53, Protocol::Udp)).is_some());
+}
+
+/// SCALE-04: an edit of one server among 4,000 services, by a command or by a file, builds that one service anew; all
+/// others, and what is derived from addresses and routes, are the very same objects.
+#[test]
+fn scale_04_one_edit_among_4000_services_is_not_a_rebuild() {
+    const SERVICES: u16 = 4000;
+    let file = |edited: u16, weight: u32| {
+        let mut text = String::from(
+            "node: { limits: { services: 5000, servers: 5000 } }\n\
+             ports: [{ name: lan, device: net_null0, addresses: [203.0.113.2/24, 10.0.0.1/8] }]\n\
+             pools:\n  - { name: web, servers: [{ address: 10.0.0.11 }] }\n",
+        );
+        text += &format!("  - {{ name: other, servers: [{{ address: 10.0.0.11, weight: {weight} }}] }}\n");
+        text += "services:\n";
+        for port in 1..=SERVICES {
+            let pool = if port == edited { "other" } else { "web" };
+            text += &format!(
+                "  - {{ name: s{port}, listen: \"203.0.113.100:{port}/tcp\", pool: {pool}, mode: nat, scheduler: mh }}\n"
+            );
+        }
+        parse(&text)
+    };
+    let mut model = model(&file(1, 1));
+    let mut before = model.snapshot();
+    let mut changed = |model: &mut Model| -> Vec<u16> {
+        let after = model.snapshot();
+        assert!(Arc::ptr_eq(&before.addresses, &after.addresses));
+        assert!(Arc::ptr_eq(&before.routes, &after.routes));
+        let different = (1..=SERVICES).filter(|port| {
+            let key = key(*port, Protocol::Tcp);
+            !Arc::ptr_eq(before.find(&key).unwrap(), after.find(&key).unwrap())
+        });
+        let different = different.collect();
+        before = after;
+        different
+    };
+    for port in [1, 2000, SERVICES] {
+        let line = format!("-e -t 203.0.113.100:{port} -r 10.0.0.11:{port} -m -w 7");
+        model.apply_command(&ipvsadm::parse_line(&line).unwrap()).unwrap();
+        assert_eq!(changed(&mut model), [port]);
+    }
+    // The file knows nothing of these edits, and takes them back; then one of its own.
+    model.apply_file(&file(1, 1)).unwrap();
+    assert_eq!(changed(&mut model), [1, 2000, SERVICES]);
+    let changes = model.apply_file(&file(1, 5)).unwrap();
+    assert_eq!((changes.servers_changed, changes.services_changed), (1, 0));
+    assert_eq!(changed(&mut model), [1]);
+}

@@ -125,6 +125,9 @@ pub struct Gateway {
     ports: Vec<Box<dyn PortDevice>>,
     started: Instant,
     reloads: Mutex<Reloads>,
+    /// Held from the reading of the file until it is in force: reloads that come at once happen one after another, so
+    /// that none puts back what it read before another one's file was written.
+    reloading: Mutex<()>,
     turns: listing::Turns,
     rates: Mutex<rates::Estimator>,
 }
@@ -152,6 +155,7 @@ impl Gateway {
             ports,
             started: Instant::now(),
             reloads,
+            reloading: Mutex::default(),
             turns,
             rates: Mutex::default(),
         }
@@ -192,6 +196,7 @@ impl Gateway {
     /// # Errors
     /// The file is wrong, asks for what takes a restart, or is too large; or a worker is stuck.
     pub fn reload(&self) -> Result<Reloaded, GatewayError> {
+        let _alone = self.reloading.lock();
         let outcome = self.reload_file();
         self.reloads.lock().count(outcome.is_ok());
         outcome

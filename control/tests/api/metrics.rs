@@ -159,3 +159,38 @@ services:
     assert_eq!((status, count(&services, "tidegate_server_")), (200, 0));
     assert_eq!(count(&services, "tidegate_service_"), 9 * SERVICES);
 }
+
+/// Field case STAT-01: counters beyond 32 bits are told exactly, in JSON also where a floating-point number would not.
+#[test]
+fn stat_01_large_counters_are_exact() {
+    let fake = Fake::new(BASE);
+    let slot = {
+        let state = fake.gateway.state();
+        let web = state.model.services().find(|entry| entry.name == "also").unwrap();
+        web.service.servers[0].slot as usize
+    };
+    // The worker, which writes it, forwards nothing here.
+    let bytes = &fake.gateway.workers()[0].stats.servers[slot].inbound_bytes;
+    for value in [
+        99_999_999,
+        100_000_000,
+        u64::from(u32::MAX),
+        u64::from(u32::MAX) + 1,
+        5 << 30,
+        100_000_000_000_000,
+        (1 << 53) + 1,
+    ] {
+        bytes.set(value);
+        for view in ["services", "servers"] {
+            let rows: Vec<serde_json::Value> = fake.get(&format!("/v1/{view}"));
+            let mut rows = rows.iter();
+            let row = rows.find(|row| row["inbound_bytes"] != 0).unwrap();
+            assert_eq!(row["inbound_bytes"].as_u64(), Some(value), "{view}");
+        }
+        let text = fake.metrics();
+        let series = "tidegate_service_bytes_total{service=\"also\",vip=\"203.0.113.101\",port=\"80\",protocol=\"tcp\",direction=\"inbound\"}";
+        let line = text.lines().find_map(|line| line.strip_prefix(series));
+        // Prometheus reads floating-point numbers.
+        assert_eq!(line, Some(&*format!(" {}", value as f64)));
+    }
+}

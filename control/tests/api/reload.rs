@@ -1,6 +1,9 @@
 //! Reload through the API.
 
-use crate::support::{BASE, Fake};
+use crate::support::{BASE, Fake, with_socket};
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
 use tidegate::view::{Reload, Server, Service, Status};
 
 #[test]
@@ -129,4 +132,49 @@ fn a_service_keeps_what_a_deleted_server_has_counted() {
     fake.write(BASE);
     assert_eq!(fake.ask("POST", "/v1/reload").0, 200);
     assert_eq!(total(), before);
+}
+
+/// RLD-07: of reloads that come at once, the one that began last decides, however slowly another one's file is read.
+#[test]
+fn rld_07_the_last_of_many_reloads_decides() {
+    let fake = Fake::new(BASE);
+    let file = fake.directory.path().join("gateway.yaml");
+    let with = |weight: u32| {
+        let text = BASE.replace("port: 8080, weight: 2", &format!("port: 8080, weight: {weight}"));
+        with_socket(&text, &fake.socket())
+    };
+    let weight = || {
+        let servers: Vec<Server> = fake.get("/v1/servers");
+        servers.iter().map(|server| server.weight).max()
+    };
+    // The first one reads a pipe, which has nothing for it yet.
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    std::thread::scope(|scope| {
+        let reload = || {
+            let (status, body) = fake.ask("POST", "/v1/reload");
+            assert_eq!(status, 200, "{body}");
+        };
+        let first = scope.spawn(reload);
+        // Opens when it is being read.
+        let mut pipe = fs::OpenOptions::new().write(true).open(&file).unwrap();
+        let next = fake.directory.path().join("next.yaml");
+        fs::write(&next, with(9)).unwrap();
+        fs::rename(&next, &file).unwrap();
+        let others: Vec<_> = (0..4).map(|_| scope.spawn(reload)).collect();
+        // Were they not to wait, they would be done by then.
+        for _ in 0..200 {
+            if others.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        std::io::Write::write_all(&mut pipe, with(5).as_bytes()).unwrap();
+        drop(pipe);
+        first.join().unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+    assert_eq!(weight(), Some(9));
+    let status: Status = fake.get("/v1/status");
+    assert_eq!((status.epoch, status.reloads.succeeded), (6, 5));
 }

@@ -22,4 +22,14 @@ mod tests {
         rig.set_load(3, u32::MAX, 0);
         assert_eq!(rig.pick(), Some(1));
     }
+
+    /// SCH-03: the greatest weight, and products that do not fit 32 bits.
+    #[test]
+    fn sch_03_huge_weights_do_not_overflow() {
+        let mut rig = Rig::new(Sed, vec![server(2, 1), server(1, i32::MAX as u32)]);
+        assert_eq!(rig.open(1000), [1; 1000]);
+        rig.set_load(2, u32::MAX, 0);
+        rig.set_load(1, u32::MAX, 0);
+        assert_eq!(rig.pick(), Some(1));
+    }
 }

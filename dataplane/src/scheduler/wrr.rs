@@ -109,6 +109,7 @@ mod tests {
         );
     }
 
+    /// SCH-03.
     #[test]
     fn huge_weights_neither_overflow_nor_loop() {
         let service = service(Wrr, vec![server(2, 1), server(1, i32::MAX as u32)]);
@@ -122,6 +123,7 @@ mod tests {
         );
     }
 
+    /// SCH-14.
     #[test]
     fn all_weights_0_refuse_and_edits_take_effect_within_a_cycle() {
         let none = Overloaded(vec![]);

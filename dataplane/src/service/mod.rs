@@ -25,6 +25,8 @@ pub use marks::{MarkQuery, MarkRule, MarkRules};
 pub use persistence::{Persistence, PersistenceEngine};
 pub use policy::{Limits, OnRemove, Policy};
 pub use port::{PortSettings, StaticNeighbour, Vlan};
+#[cfg(test)]
+pub(crate) use snapshot::LOOKUPS;
 pub use snapshot::{Network, Presence, Snapshot};
 pub use snat::{SnatQuery, SnatRule, SnatRules};
 

@@ -80,6 +80,12 @@ pub struct Network {
     pub marks: Arc<MarkRules>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often a service has been looked at in this thread: there is no other way to one.
+    pub(crate) static LOOKUPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 impl Snapshot {
     /// Builds a snapshot from services at their slots, and the memory of their schedulers.
     #[must_use]
@@ -149,6 +155,8 @@ impl Snapshot {
     /// The service in that slot.
     #[must_use]
     pub fn service(&self, slot: u32) -> Option<&Arc<Service>> {
+        #[cfg(test)]
+        LOOKUPS.set(LOOKUPS.get() + 1);
         self.services.get(slot as usize)?.as_ref()
     }
 

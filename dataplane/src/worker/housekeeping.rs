@@ -421,8 +421,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             if (state.upper, state.lower) != (server.upper_threshold, server.lower_threshold) {
                 (state.upper, state.lower) = (server.upper_threshold, server.lower_threshold);
-                // An edited limit counts at once, whatever was thought of the server under the old one.
-                state.overloaded = false;
+                // As in LVS, an edited limit counts at once, and a server that was overloaded stays so until it has fewer
+                // connections than the new lower threshold.
+                state.overloaded &= state.upper > 0;
                 self.weigh(server.slot);
             } else if seen != others {
                 self.weigh(server.slot);

@@ -37,6 +37,7 @@ mod random;
 mod refusals;
 mod reuse;
 mod rounds;
+mod scale;
 mod sctp;
 mod services;
 mod snapshots;

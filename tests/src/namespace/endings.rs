@@ -6,29 +6,41 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 /// Both ends of a connection through the gateway.
-struct Pair {
+pub(crate) struct Pair {
     client: TcpStream,
     server: TcpStream,
 }
 
 impl Pair {
-    /// Connects to `vip`, which leads to `listener`, and has data go both ways, as far as the client sees answers.
+    /// Connects to port 80 of `vip`, which leads to `listener`, and has data go both ways.
     fn open(lab: &Lab, vip: &str, listener: &TcpListener) -> Pair {
-        let vip: SocketAddr = format!("{vip}:80").parse().unwrap();
+        Pair::open_at(lab, &format!("{vip}:80"), listener)
+    }
+
+    /// Connects to a VIP's port, which leads to `listener`, and has data go both ways, as far as the client sees answers.
+    pub(crate) fn open_at(lab: &Lab, at: &str, listener: &TcpListener) -> Pair {
+        let at: SocketAddr = at.parse().unwrap();
         let client = lab
             .client()
-            .inside(move || TcpStream::connect_timeout(&vip, PATIENCE).unwrap());
+            .inside(move || TcpStream::connect_timeout(&at, PATIENCE).unwrap());
         let (server, _) = listener.accept().unwrap();
         let mut pair = Pair { client, server };
         for end in [&pair.client, &pair.server] {
             end.set_read_timeout(Some(PATIENCE)).unwrap();
         }
-        let mut word = [0; 4];
-        pair.client.write_all(b"ping").unwrap();
-        pair.server.read_exact(&mut word).unwrap();
-        pair.server.write_all(b"pong").unwrap();
-        pair.client.read_exact(&mut word).unwrap();
+        pair.talk();
         pair
+    }
+
+    /// A word there and another back.
+    pub(crate) fn talk(&mut self) {
+        let mut word = [0; 4];
+        self.client.write_all(b"ping").unwrap();
+        self.server.read_exact(&mut word).unwrap();
+        assert_eq!(&word, b"ping");
+        self.server.write_all(b"pong").unwrap();
+        self.client.read_exact(&mut word).unwrap();
+        assert_eq!(&word, b"pong");
     }
 
     /// Asserts that both ends, which say nothing, are reset.
@@ -41,7 +53,7 @@ impl Pair {
 }
 
 /// A socket of server 1 that listens.
-fn listen(lab: &Lab, address: &str) -> TcpListener {
+pub(crate) fn listen(lab: &Lab, address: &str) -> TcpListener {
     let address: SocketAddr = address.parse().unwrap();
     lab.server(1).inside(move || TcpListener::bind(address).unwrap())
 }
@@ -100,12 +112,7 @@ fn a_removed_server_drains_to_the_end_of_its_connections() {
     assert!(gateway.reload().status.success());
     let departing = || number(&gateway.named("services", "web"), "departing");
     assert_eq!(departing(), 1);
-    let mut word = [0; 4];
-    pair.client.write_all(b"more").unwrap();
-    pair.server.read_exact(&mut word).unwrap();
-    pair.server.write_all(&word).unwrap();
-    pair.client.read_exact(&mut word).unwrap();
-    assert_eq!(&word, b"more");
+    pair.talk();
     drop(pair);
     until("the last connection to end", PATIENCE, || {
         (departing() == 0).then_some(())

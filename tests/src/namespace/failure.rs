@@ -7,14 +7,15 @@ use std::path::PathBuf;
 const DOWNLOADS: usize = 6;
 
 /// A slow download that says which server it is from.
-struct Download {
+pub(crate) struct Download {
     curl: Process,
     headers: PathBuf,
     body: PathBuf,
 }
 
 impl Download {
-    fn start(lab: &Lab, number: usize) -> Download {
+    /// Starts it; `number` tells it from others of the lab.
+    pub(crate) fn start(lab: &Lab, number: usize) -> Download {
         let (headers, body) = (
             lab.file(&format!("headers{number}")),
             lab.file(&format!("body{number}")),
@@ -29,7 +30,7 @@ impl Download {
     }
 
     /// The server, once its answer has begun.
-    fn server(&self) -> Option<char> {
+    pub(crate) fn server(&self) -> Option<char> {
         let headers = fs::read_to_string(&self.headers).ok()?;
         let arrived = fs::metadata(&self.body).is_ok_and(|body| body.len() > 0);
         let line = headers.lines().find_map(|line| line.strip_prefix("X-Server: "))?;
@@ -37,7 +38,7 @@ impl Download {
     }
 
     /// Whether it ended well, and all of it came.
-    fn complete(mut self) -> bool {
+    pub(crate) fn complete(mut self) -> bool {
         let good = self.curl.end("a download", PATIENCE * 4).success();
         good && fs::metadata(&self.body).unwrap().len() == LARGE as u64
     }

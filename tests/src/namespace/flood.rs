@@ -1,13 +1,14 @@
 //! What an attacker sends: malformed frames, and SYNs past the table's size. The gateway survives, says so in its
 //! counters, and goes on.
 
+mod rate;
+mod syn;
+
 use crate::balance::curl;
 use crate::lab::{FULLNAT, Gateway, Host, Lab, Nginx, PATIENCE, RawSocket, number, until};
 use std::net::Ipv4Addr;
 
 const MUTATIONS: usize = 60_000;
-const CONNECTIONS: usize = 1_000;
-const SYNS: usize = 20 * CONNECTIONS;
 
 /// Ethernet header and IPv4 header.
 const HEADERS: usize = 34;
@@ -234,56 +235,5 @@ fn malformed_frames_are_counted_and_harm_nothing() {
         dropped > 1_000,
         "only {dropped} packets of the flood were counted"
     );
-    gateway.finish();
-}
-
-#[test]
-fn a_syn_flood_past_the_table_leaves_live_connections_alone() {
-    let lab = Lab::new();
-    let _servers = [Nginx::start(&lab, 1), Nginx::start(&lab, 2)];
-    let yaml = Gateway::usual().replace("connections: 100_000", &format!("connections: {CONNECTIONS}"));
-    // So that half-open connections go away while the test looks.
-    let gateway = Gateway::start(
-        &lab,
-        &format!("{yaml}timeouts: {{ tcp: {{ syn_recv: 3, close: 3 }} }}\n"),
-    );
-    for number in [1, 2] {
-        lab.server(number).run("sysctl -qw net.ipv4.tcp_synack_retries=1");
-    }
-    let client = lab.client();
-    let body = lab.file("body");
-    let line = format!(
-        "curl -sS --max-time 120 -o {} http://{FULLNAT}/large",
-        body.display()
-    );
-    let mut download = client.start(&line, &lab.file("curl"));
-    until("the download to begin", PATIENCE, || {
-        std::fs::metadata(&body)
-            .is_ok_and(|body| body.len() > 0)
-            .then_some(())
-    });
-
-    let (way, socket) = (Way::find(&gateway, &client), RawSocket::open(&client, "wan0"));
-    let mut random = Random(0x666c_6f6f);
-    for n in 0..SYNS {
-        let source = Ipv4Addr::from(0xc633_6401 + random.below(250) as u32);
-        socket.send(&way.syn(source, 1024 + (n % 60_000) as u16));
-    }
-    until("table_full to be counted", PATIENCE, || {
-        (gateway.dropped("table_full") > 0).then_some(())
-    });
-    assert!(
-        download.end("the download", PATIENCE * 4).success(),
-        "{}",
-        download.output()
-    );
-    assert_eq!(std::fs::read(&body).unwrap(), crate::lab::large());
-    until("new connections to be taken again", PATIENCE * 4, || {
-        client
-            .attempt(&format!("curl -sS --max-time 3 http://{FULLNAT}/"))
-            .status
-            .success()
-            .then_some(())
-    });
     gateway.finish();
 }

@@ -92,6 +92,45 @@ fn thresholds_refuse_and_edits_count_at_once() {
     assert!(!refused(&mut gateway, 7), "two were left");
 }
 
+/// SCH-08, as recorded from LVS (`edited-thresholds` of the golden sequences): an edit judges by the new thresholds, and
+/// between them an overloaded server stays overloaded.
+#[test]
+fn sch_08_an_edit_leaves_an_overloaded_server_so_until_it_is_below_the_new_lower_threshold() {
+    // Thresholds before, connections; thresholds after, whether the next connection is taken.
+    for (before, open, after, taken) in [
+        ((4, 0), 4, (5, 0), false),
+        ((4, 0), 4, (6, 0), true),
+        ((4, 0), 4, (6, 1), false),
+        ((4, 0), 4, (6, 5), true),
+        ((4, 0), 3, (5, 0), true),
+        ((4, 0), 3, (6, 1), true),
+        ((4, 2), 4, (10, 1), false),
+        ((4, 2), 4, (0, 0), true),
+        ((0, 0), 4, (5, 1), true),
+        ((0, 0), 4, (4, 0), false),
+    ] {
+        let limits = |plan: &mut Plan, (upper, lower)| {
+            plan.edit(0, |service| {
+                service.servers[0].upper_threshold = upper;
+                service.servers[0].lower_threshold = lower;
+            });
+        };
+        let mut plan = Plan::web(Mode::Dr, 1);
+        limits(&mut plan, before);
+        let mut gateway = Gateway::new(plan);
+        for n in 0..open {
+            gateway.forward(&syn(n));
+        }
+        gateway.change(|plan| limits(plan, after));
+        let sent = one(gateway.inbound(&syn(open)));
+        assert_eq!(
+            sent.protocol == TCP,
+            taken,
+            "{before:?} with {open}, then {after:?}"
+        );
+    }
+}
+
 #[test]
 fn a_server_over_its_threshold_leaves_the_others_to_serve() {
     let mut plan = Plan::web(Mode::Fullnat, 2);
@@ -136,17 +175,31 @@ fn the_scheduler_changes_under_traffic() {
 
 /// STAT-03: what is half open counts as active, so that a server that never answers is not taken for an idle one.
 #[test]
-fn half_open_connections_count_as_active() {
-    let mut gateway = Gateway::new(Plan::web(Mode::Fullnat, 2));
+fn stat_03_half_open_connections_count_as_active() {
+    let mut plan = Plan::web(Mode::Nat, 2);
+    plan.edit(0, |service| service.scheduler = SchedulerKind::Lc);
+    let mut gateway = Gateway::new(plan);
+    let mut answered = vec![];
     for n in 0..100 {
-        gateway.forward(&syn(n));
+        let seen = gateway.forward(&syn(n));
+        if *seen.to.ip() == server_ip(2) {
+            gateway.answer(&Sent::tcp(seen.to, seen.from, SYN | ACK));
+            gateway.forward(&Sent::tcp(client(1, 10_000 + n), WEB, ACK));
+            answered.push(seen);
+        }
     }
     assert_eq!((gateway.counts(1), gateway.counts(2)), ((50, 0), (50, 0)));
+    // What closes is inactive, and hardly counts: the next ones go where it was.
+    for seen in &answered[..10] {
+        gateway.answer(&Sent::tcp(seen.to, seen.from, FIN | ACK));
+    }
+    assert_eq!((gateway.counts(1), gateway.counts(2)), ((50, 0), (40, 10)));
+    for n in 100..105 {
+        assert_eq!(*gateway.forward(&syn(n)).to.ip(), server_ip(2));
+    }
     let listed = gateway.connections();
-    assert_eq!(
-        listed.iter().filter(|connection| !connection.inactive).count(),
-        100
-    );
+    let inactive = listed.iter().filter(|connection| connection.inactive).count();
+    assert_eq!((listed.len(), inactive), (105, 10), "the sum is the table");
 }
 
 proptest! {

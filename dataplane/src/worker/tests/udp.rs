@@ -108,6 +108,35 @@ fn one_packet_services() {
     assert_eq!(dropped, Some((DropReason::OnePacketFullnat, 1)));
 }
 
+/// UDP-01: a sender that never pauses, and whose server is removed, sends nothing into the void unseen.
+#[test]
+fn udp_01_no_datagram_goes_to_a_removed_server() {
+    for (expire, mode) in [false, true]
+        .into_iter()
+        .flat_map(|expire| [Mode::Fullnat, Mode::Nat, Mode::Dr].map(|mode| (expire, mode)))
+    {
+        let mut plan = Plan::dns(mode, 2);
+        plan.settings.expire_nodest_conn = expire;
+        let mut gateway = Gateway::new(plan);
+        let packet = Sent::udp(client(1, 44_117), DNS, b"log");
+        let send = |gateway: &mut Gateway, times: u64| {
+            for _ in 0..times {
+                let sent = gateway.inbound(&packet);
+                assert!(sent.iter().all(|seen| seen.to_mac != server_mac(1)));
+                gateway.pass(seconds(1) / 10);
+            }
+        };
+        assert_eq!(gateway.forward(&packet).to_mac, server_mac(1));
+        gateway.change(|plan| plan.edit(0, |service| service.servers.retain(|server| server.slot != 1)));
+        send(&mut gateway, 100);
+        let (gone, got) = (
+            gateway.drops(DropReason::ServerGone),
+            gateway.server(2).inbound_packets.get(),
+        );
+        assert_eq!((gone, got), if expire { (0, 100) } else { (100, 0) }, "{mode:?}");
+    }
+}
+
 /// UDP-03: a service deleted and made again with another server never sends to the old one.
 #[test]
 fn a_service_made_again_forgets_the_server_it_had() {

@@ -4,7 +4,7 @@ use super::wait::{PATIENCE, until};
 use super::{DR, FULLNAT, Host, Lab, Process};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// `tidegate run` in the lab's gateway namespace.
@@ -80,7 +80,12 @@ services:
 
     /// Starts it with a configuration, and waits until it answers.
     pub(crate) fn start(lab: &Lab, yaml: &str) -> Gateway {
-        let mut gateway = Gateway::launch(lab, yaml);
+        Gateway::start_with(lab, yaml, &[])
+    }
+
+    /// As [`Gateway::start`], with these environment variables more.
+    pub(crate) fn start_with(lab: &Lab, yaml: &str, environment: &[(&str, &Path)]) -> Gateway {
+        let mut gateway = Gateway::launch(lab, yaml, environment);
         until("the gateway's API", PATIENCE, || {
             if let Some(status) = gateway.process.ended() {
                 panic!("the gateway did not start: {status}\n{}", gateway.log());
@@ -97,11 +102,12 @@ services:
     }
 
     /// Starts it with a configuration, and does not wait.
-    fn launch(lab: &Lab, yaml: &str) -> Gateway {
+    fn launch(lab: &Lab, yaml: &str, environment: &[(&str, &Path)]) -> Gateway {
         let (file, socket) = (lab.file("tidegate.yaml"), lab.file("api.sock"));
         let host = lab.host("gateway");
         let mut command = host.command(program());
         command.args(["run", "--config"]).arg(&file);
+        command.envs(environment.iter().copied());
         let yaml = format!("api: {{ socket: {} }}\n{yaml}", socket.display());
         fs::write(&file, yaml).unwrap();
         let process = Process::start(command, &lab.file("gateway.log"));
@@ -144,16 +150,21 @@ services:
         rows.collect()
     }
 
-    /// The states of all connections.
-    pub(crate) fn states(&self) -> Vec<String> {
+    /// All connections, and templates.
+    pub(crate) fn connections(&self) -> Vec<Value> {
         let output = self.command(&["show", "connections", "--json"]).output().unwrap();
         assert!(output.status.success(), "show connections: {}", self.log());
         let text = String::from_utf8(output.stdout).unwrap();
         // One connection a line, since they may be millions.
-        let rows = text
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        rows.map(|row| row["state"].as_str().unwrap().to_owned())
+        let rows = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        rows.collect()
+    }
+
+    /// The states of all connections.
+    pub(crate) fn states(&self) -> Vec<String> {
+        let rows = self.connections();
+        rows.iter()
+            .map(|row| row["state"].as_str().unwrap().to_owned())
             .collect()
     }
 
@@ -225,6 +236,14 @@ services:
             format!("api: {{ socket: {} }}\n{yaml}", self.socket.display()),
         )
         .unwrap();
+    }
+
+    /// Puts another configuration into force.
+    pub(crate) fn load(&self, yaml: &str) {
+        self.write(yaml);
+        let output = self.reload();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{message}");
     }
 
     /// `tidegate reload`.

@@ -5,7 +5,7 @@ use super::{Host, Lab, Process};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// nginx on ports 80 and 8080 of both families. Ended with this value.
+/// nginx on ports 80, 8080 and, without TLS, 443 of both families. Ended with this value.
 pub(crate) struct Nginx {
     process: Process,
     root: PathBuf,
@@ -119,7 +119,8 @@ fn config(root: &str, number: usize) -> String {
             client_body_temp_path {root}/t1; proxy_temp_path {root}/t2; fastcgi_temp_path {root}/t3;
             uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5;
             server {{
-                listen 8080; listen 80; listen [::]:8080; listen [::]:80;
+                listen 8080; listen 80; listen 443;
+                listen [::]:8080; listen [::]:80; listen [::]:443;
                 root {root}/pages; add_header X-Server {number};
                 location /large {{ limit_rate {RATE}; }}
                 # The whole body is read before a page is asked for in its place.
