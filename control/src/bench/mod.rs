@@ -2,7 +2,7 @@
 //! the same process, with everything on: validation, state machine, counters, drop accounting, timers, steering,
 //! the keyed hash. So one core's own cost is seen, without a network card, a kernel or a second core.
 //!
-//! `docs/performance.md` says how the figures are meant. Nothing here is part of a gateway in service.
+//! `docs/benchmarks.md` says how the figures are meant. Nothing here is part of a gateway in service.
 
 mod capture;
 mod floor;
