@@ -21,15 +21,20 @@ outside_can() {
     command -v dpdk-testpmd >/dev/null || die "testpmd is missing: apt-get install dpdk-dev"
 }
 
+# Ended, if only in part: this shell has yet to be told.
+gone() { [[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat") == Z ]]; }
 # Ends what still runs, by process id, however this came to its end.
 outside_end() {
     local pid
+    # What can, ends in order, and removes its own folders.
+    for pid in $SUBJECT $GENERATOR; do kill -TERM "$pid" 2>/dev/null || true; done
     for pid in $SUBJECT $GENERATOR; do
-        kill -KILL "$pid" 2>/dev/null || true
+        until_true 5 "the end of process $pid" gone "$pid" || kill -KILL "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
+        rm -rf "/var/run/dpdk/macswap-$pid" # which a signal ends before it can do that
     done
     SUBJECT='' GENERATOR=''
-    [[ -z $DIR ]] || rm -rf "$DIR"
+    [[ -z $DIR ]] || rm -rf "$DIR" /var/run/dpdk/tidegate-bench-{generator,subject}-$$ # testpmd leaves its own
     DIR=''
 }
 
@@ -135,6 +140,7 @@ measure() {
 subject_down() {
     kill -TERM "$SUBJECT" 2>/dev/null || true
     wait "$SUBJECT" 2>/dev/null || true
+    rm -rf "/var/run/dpdk/macswap-$SUBJECT"
     SUBJECT=''
     say quit >&7
     wait "$GENERATOR" 2>/dev/null || true
