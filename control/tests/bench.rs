@@ -54,3 +54,23 @@ fn connections_that_come_and_go_are_measured() {
         .collect();
     assert_eq!(packets, [1, 8]);
 }
+
+#[test]
+fn requests_are_written_for_other_generators() {
+    let file = std::env::temp_dir().join(format!("tidegate-requests.{}.pcap", std::process::id()));
+    let status = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["bench", "--flows", "1000", "--requests"])
+        .arg(&file)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let written = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(written.len(), 24 + 16_384 * (16 + 60));
+    let clients: std::collections::HashSet<_> = written[24..]
+        .chunks(76)
+        .map(|packet| &packet[16 + 26..16 + 36])
+        .collect();
+    // Of 1,000 that are drawn from 16,384 times: each of them, or nearly so.
+    assert!((900..=1000).contains(&clients.len()), "{}", clients.len());
+}

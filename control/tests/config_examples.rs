@@ -14,8 +14,11 @@ fn configs() -> std::path::PathBuf {
 #[test]
 fn every_example_loads_without_a_warning() {
     let mut count = 0;
-    for entry in std::fs::read_dir(configs()).unwrap() {
-        let path = entry.unwrap().path();
+    let folders = [configs(), configs().join("bench")];
+    let entries = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    for path in entries.map(|entry| entry.unwrap().path()) {
         if path.extension().is_some_and(|extension| extension == "yaml") {
             let config = config::load(&path).unwrap_or_else(|errors| panic!("{errors}"));
             assert_eq!(config.warnings, [], "{}", path.display());

@@ -2,8 +2,9 @@
 //! the same process, with everything on: validation, state machine, counters, drop accounting, timers, steering,
 //! the keyed hash. So one core's own cost is seen, without a network card, a kernel or a second core.
 //!
-//! `docs/performance.md` says how the figures are meant. Nothing here is part of a gateway in service.
+//! `docs/benchmarks.md` says how the figures are meant. Nothing here is part of a gateway in service.
 
+mod capture;
 mod floor;
 mod flows;
 mod io;
@@ -25,6 +26,7 @@ use floor::{Floor, MacSwap};
 use io::{Clients, Generator, Servers};
 use measure::{Cost, interleave};
 use report::{Opening, Row};
+use std::path::PathBuf;
 
 /// Room in the connection table: the default of the configuration, or what is asked for.
 const CONNECTIONS: u32 = 1_000_000;
@@ -63,6 +65,9 @@ pub struct Options {
     /// One JSON object a line instead of tables.
     #[arg(long)]
     pub json: bool,
+    /// Measure nothing, and write the requests of the first number of flows as a capture, for other generators to send.
+    #[arg(long, value_name = "FILE")]
+    pub requests: Option<PathBuf>,
 }
 
 /// Measures, and prints each row as soon as it is known.
@@ -70,7 +75,10 @@ pub struct Options {
 /// # Errors
 /// Too little memory, or packets have been dropped, which would make the figures wrong.
 pub fn run(options: &Options) -> Result<()> {
-    Bench::start(options)?.run()
+    match &options.requests {
+        Some(file) => capture::write_file(options.flows.first().copied().unwrap_or(1), file),
+        None => Bench::start(options)?.run(),
+    }
 }
 
 struct Bench<'a> {

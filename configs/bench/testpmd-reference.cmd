@@ -1,0 +1,3 @@
+set promisc all on
+set fwd macswap
+start
