@@ -34,8 +34,8 @@ pub(super) struct Arena<T: Slot> {
 }
 
 impl<T: Slot> Arena<T> {
-    pub(super) fn new(capacity: u32, hugepages: bool) -> io::Result<Arena<T>> {
-        let slots = Slab::new(capacity as usize + 1, hugepages)?;
+    pub(super) fn new(capacity: u32) -> io::Result<Arena<T>> {
+        let slots = Slab::sparse(capacity as usize + 1)?;
         Ok(Arena {
             slots,
             free: 0,

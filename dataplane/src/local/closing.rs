@@ -28,10 +28,15 @@ const UNLISTED: Links = Links { previous: 0, next: 0 };
 
 impl Closing {
     /// For records with ids 1 to `connections`.
-    pub(super) fn new(connections: u32, hugepages: bool) -> io::Result<Closing> {
+    pub(super) fn new(connections: u32) -> io::Result<Closing> {
         Ok(Closing {
-            links: Slab::new(connections as usize + 1, hugepages)?,
+            links: Slab::new(connections as usize + 1, false)?,
         })
+    }
+
+    /// Takes all memory from the system now.
+    pub(super) fn touch(&mut self) {
+        self.links.touch();
     }
 
     /// Puts `record` at the end of `pair`'s list. False when it is in a list already, or out of range.

@@ -31,8 +31,6 @@ pub struct LocalPortsConfig {
     pub connections: u32,
     /// Seed of the hash keys, drawn at start.
     pub seed: u64,
-    /// Use hugepages when there are any. They are taken at start, touched or not.
-    pub hugepages: bool,
 }
 
 impl LocalPortsConfig {
@@ -48,7 +46,6 @@ impl LocalPortsConfig {
             addresses: 4096,
             connections,
             seed,
-            hugepages: false,
         }
     }
 }
@@ -98,33 +95,41 @@ pub(super) enum Miss {
 }
 
 impl LocalPorts {
-    /// Reserves all memory; none is touched before it is used. `key` is the key that steering uses.
+    /// Reserves all memory; none is touched before it is used, or [`LocalPorts::touch`] asks for it. `key` is the key that steering uses.
     ///
     /// # Errors
     /// The system refuses the memory.
     pub fn new(config: &LocalPortsConfig, key: &ShardKey) -> io::Result<LocalPorts> {
         let hasher = PairHasher::new(config.seed);
-        let hugepages = config.hugepages;
         Ok(LocalPorts {
             key: key.clone(),
             hasher,
             addresses: Addresses::new(config.addresses, hasher)?,
-            pairs: Arena::new(config.pairs, hugepages)?,
+            pairs: Arena::new(config.pairs)?,
             far: FarPairs::new(config.pairs)?,
-            pair_index: TagIndex::new(config.pairs as usize, hugepages)?,
+            pair_index: TagIndex::new(config.pairs as usize, false)?,
             idle_pairs: Queue::default(),
-            sets: Arena::new(config.sets, hugepages)?,
-            set_index: TagIndex::new(config.sets as usize, hugepages)?,
+            sets: Arena::new(config.sets)?,
+            set_index: TagIndex::new(config.sets as usize, false)?,
             idle_sets: Queue::default(),
-            blocks: Blocks::new(config.port_memory, hugepages)?,
-            closing: Closing::new(config.connections, hugepages)?,
-            shown: Shown::new(config.connections, hugepages)?,
-            counts: Counts::new(config.pairs, hugepages)?,
+            blocks: Blocks::new(config.port_memory)?,
+            closing: Closing::new(config.connections)?,
+            shown: Shown::new(config.connections)?,
+            counts: Counts::new(config.pairs)?,
             mine: ShardSet::ALL,
             may_run_low: false,
             held: 0,
             start: (config.seed >> 40) as u32,
         })
+    }
+
+    /// Takes the memory from the system now that is used all over from the first connections on: it is in large pages,
+    /// which the system takes long to clear. The rest is used from one end to the other, in small pages.
+    pub fn touch(&mut self) {
+        self.pair_index.touch();
+        self.set_index.touch();
+        self.closing.touch();
+        self.shown.touch();
     }
 
     /// Takes a port of `pair` from `ports`, the range of its local address: in the shard `wanted`, which is one of

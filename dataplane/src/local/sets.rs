@@ -170,10 +170,10 @@ impl Blocks {
     /// Up to this many ports a set may always grow.
     const SMALL: u16 = 30;
 
-    pub(super) fn new(bytes: usize, hugepages: bool) -> io::Result<Blocks> {
+    pub(super) fn new(bytes: usize) -> io::Result<Blocks> {
         let capacity = (bytes / size_of::<Block>()).min(u32::MAX as usize - 1);
         Ok(Blocks {
-            blocks: Arena::new(capacity as u32, hugepages)?,
+            blocks: Arena::new(capacity as u32)?,
             promised: 0,
         })
     }

@@ -49,9 +49,14 @@ fn seconds_of(tick: Tick) -> u16 {
 
 impl Shown {
     /// For as many ports as there may be connections.
-    pub(super) fn new(connections: u32, hugepages: bool) -> io::Result<Shown> {
+    pub(super) fn new(connections: u32) -> io::Result<Shown> {
         let lines = (connections as usize / ENTRIES).max(LEAST_LINES);
-        Ok(Shown(Slab::new(lines, hugepages)?))
+        Ok(Shown(Slab::new(lines, false)?))
+    }
+
+    /// Takes all memory from the system now.
+    pub(super) fn touch(&mut self) {
+        self.0.touch();
     }
 
     /// The line of a hash, and what it is known by there.
@@ -152,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_oldest_of_a_full_line_is_forgotten() {
-        let mut shown = Shown::new(1, false).unwrap();
+        let mut shown = Shown::new(1).unwrap();
         let hash = |n: u64| n * 2 + 1;
         for n in 0..9 {
             shown.note(hash(n), n as u32, Tick(seconds(10 + n as u32)));

@@ -36,7 +36,6 @@ pub(super) fn small() -> LocalPortsConfig {
         addresses: 8,
         connections: 100_000,
         seed: 5,
-        hugepages: false,
     }
 }
 

@@ -97,6 +97,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// client's masked address is in; so far there is one.
     fn recall(&mut self, memory: &mut Memory) -> Option<Server> {
         let id = self.table.find_template(&memory.template, memory.key)?;
+        self.catch_up(self.table.get(id).service);
         let server = self.usable(self.table.get(id).server);
         if server.is_some() {
             memory.found = Some(id);
