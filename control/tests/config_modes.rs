@@ -11,6 +11,7 @@ use dataplane::service::{
 };
 use dataplane::time::seconds;
 use std::net::IpAddr;
+use std::sync::Arc;
 use tidegate::config::{self, Config, Link};
 use tidegate::model::{Model, with_vlans};
 
@@ -84,7 +85,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn snapshot() -> Snapshot {
+fn snapshot() -> Arc<Snapshot> {
     let config = parse();
     let device = |number| PortSettings {
         mac: MacAddr([2, 0, 0, 0, 0, number]),

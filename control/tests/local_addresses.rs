@@ -9,7 +9,7 @@
 
 use dataplane::neighbour::AddressClass;
 use dataplane::packet::{MacAddr, PortId};
-use dataplane::service::{PortSettings, Snapshot};
+use dataplane::service::PortSettings;
 use std::net::{IpAddr, Ipv4Addr};
 use tidegate::config::{self, Config};
 use tidegate::ipvsadm;
@@ -125,7 +125,7 @@ const LIPS: [IpAddr; 3] = [
 
 /// Which of [`LIPS`] services take ports of, and which the gateway answers for.
 fn state(model: &mut Model) -> ([bool; 3], [bool; 3]) {
-    let snapshot: Snapshot = model.snapshot();
+    let snapshot = model.snapshot();
     let used = (0..snapshot.service_slots() as u32)
         .filter_map(|slot| snapshot.service(slot))
         .flat_map(|service| {

@@ -55,7 +55,7 @@ fn run(model: &mut Model, line: &str) {
 
 const WEB: ServiceKey = ServiceKey::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 100)), 80, Protocol::Tcp);
 
-fn at(model: &mut Model, second: u64) -> Snapshot {
+fn at(model: &mut Model, second: u64) -> Arc<Snapshot> {
     model.set_time(Duration::from_secs(second));
     model.snapshot()
 }

@@ -68,6 +68,22 @@ impl<T: Pod> Slab<T> {
         })
     }
 
+    /// As [`Slab::new`], for memory that is not touched before it is used: ordinary pages, whatever their number, so that
+    /// the first use of one waits for 4 kB to be cleared. It would be 2 MB else, which takes longer than a receive queue
+    /// lasts, and milliseconds where the system has to make room for that first.
+    ///
+    /// # Errors
+    /// As [`Slab::new`].
+    pub fn sparse(len: usize) -> io::Result<Slab<T>> {
+        let slab = Slab::new(len, false)?;
+        // Where the system does not know such pages it has none.
+        let _ = slab.map.advise(Advice::NoHugePage);
+        Ok(Slab {
+            pages: Pages::Plain,
+            ..slab
+        })
+    }
+
     /// Takes all the memory from the system now, so that no first use has to wait for a page to be cleared.
     pub fn touch(&mut self) {
         for page in self.map.chunks_mut(PAGE) {
@@ -144,6 +160,30 @@ mod tests {
             assert!(slab.bytes() >= 2_400_000);
             assert!(hugepages || slab.pages() != Pages::Huge);
         }
+    }
+
+    /// As much memory becomes resident as was touched, and no more.
+    #[test]
+    fn a_sparse_slab_takes_single_pages() {
+        let mut slab = Slab::<u64>::sparse(4 << 20).unwrap();
+        assert_eq!((slab.len(), slab.pages()), (4 << 20, Pages::Plain));
+        let start = slab.as_ptr() as usize;
+        // One word in each 2 MB.
+        for word in slab.iter_mut().step_by(HUGE_PAGE / 8) {
+            *word = 1;
+        }
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = maps.lines().skip_while(|line| {
+            let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+            let inside = range.and_then(|(from, to)| {
+                let [from, to] = [from, to].map(|text| usize::from_str_radix(text, 16));
+                Some(from.ok()? <= start && start < to.ok()?)
+            });
+            inside != Some(true)
+        });
+        let resident = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        let kilobytes: usize = resident.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!((16 * 4..=32 * 4).contains(&kilobytes), "{resident}");
     }
 
     #[test]

@@ -72,6 +72,17 @@ impl Flow {
     }
 }
 
+impl Flow {
+    /// As [`Flow::write`], to another port of the VIP, and without a checksum, which UDP over IPv4 may do (RFC 768).
+    pub(super) fn write_to(&self, port: u16, frame: &mut [u8]) {
+        self.write(frame);
+        if let Some(frame) = frame.first_chunk_mut::<FRAME>() {
+            frame[36..38].copy_from_slice(&port.to_be_bytes());
+            frame[40..42].fill(0);
+        }
+    }
+}
+
 /// Every flow once; the first ones once more where that fills a burst.
 pub(super) fn each(flows: u32) -> Arc<[Flow]> {
     let whole = flows.next_multiple_of(BURST as u32);
@@ -80,17 +91,38 @@ pub(super) fn each(flows: u32) -> Arc<[Flow]> {
         .collect()
 }
 
+/// Random numbers, the same in every run.
+#[derive(Clone, Debug)]
+pub(super) struct Draws(u64);
+
+impl Draws {
+    /// From the start.
+    pub(super) fn new() -> Draws {
+        Draws(0x7469_6465_6761_7465)
+    }
+
+    /// 32 random bits.
+    #[inline]
+    pub(super) fn next(&mut self) -> u32 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 32) as u32
+    }
+
+    /// A number below `count`, which is below 2^32.
+    #[inline]
+    pub(super) fn below(&mut self, count: usize) -> usize {
+        ((u64::from(self.next()) * count as u64) >> 32) as usize
+    }
+}
+
 /// Flows drawn at random, each as likely as any other.
 pub(super) fn random(flows: u32) -> Arc<[Flow]> {
     let all = each(flows);
-    let mut state = 0x7469_6465_6761_7465u64;
-    let draw = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        all[(((state >> 32) * u64::from(flows)) >> 32) as usize]
-    };
-    (0..DRAWS).map(draw).collect()
+    let mut draws = Draws::new();
+    (0..DRAWS).map(|_| all[draws.below(flows as usize)]).collect()
 }
 
 /// A UDP datagram of 26 bytes from nobody to the service, checksums missing.

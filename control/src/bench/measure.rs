@@ -41,7 +41,8 @@ pub(super) fn timed(work: impl FnOnce() -> u64) -> f64 {
     (cpu_time() - before) as f64 / packets.max(1) as f64
 }
 
-fn cpu_time() -> u64 {
+/// CPU time of the calling thread, in ns.
+pub(super) fn cpu_time() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     now.map_or(0, |now| {
         now.tv_sec().unsigned_abs() * 1_000_000_000 + now.tv_nsec().unsigned_abs()

@@ -1,67 +1,83 @@
-//! `tidegate bench`: what the packet path costs. The worker that runs over DPDK ports runs here over a generator in
-//! the same process, with everything on: validation, state machine, counters, drop accounting, timers, steering,
-//! the keyed hash. So one core's own cost is seen, without a network card, a kernel or a second core.
+//! `tidegate bench`: what the gateway costs. The worker that runs over DPDK ports runs here over a generator in the same
+//! process, with everything on: validation, state machine, counters, drop accounting, timers, steering, the keyed hash.
+//! So one core's own cost is seen, without a network card, a kernel or a second core. Beside the packet path: schedulers
+//! by numbers of servers, Maglev tables, large snapshots, and many connections that end at once.
 //!
 //! `docs/benchmarks.md` says how the figures are meant. Nothing here is part of a gateway in service.
 
 mod capture;
+mod expiry;
 mod floor;
 mod flows;
 mod io;
+mod maglev;
 mod measure;
+mod packets;
 mod report;
+mod schedulers;
+mod servers;
 mod setup;
+mod snapshots;
 mod tcp;
+mod turns;
 
 pub use report::{Mode, Table};
 
-use crate::engine::{RteIndex, TickClock};
-use anyhow::{Context, Result, bail};
-use dataplane::drops::DropReason;
-use dataplane::flow::{FlowIndex, TagIndex};
-use dataplane::time::Tick;
-use dataplane::worker::{BURST, Worker};
-use dpdk::{Eal, EalOptions, Mempool, clock};
-use floor::{Floor, MacSwap};
-use io::{Clients, Generator, Servers};
-use measure::{Cost, interleave};
-use report::{Opening, Row};
+use anyhow::Result;
+use dpdk::{Eal, EalOptions, Mempool};
 use std::path::PathBuf;
 
-/// Room in the connection table: the default of the configuration, or what is asked for.
-const CONNECTIONS: u32 = 1_000_000;
-/// Packets of a window: some milliseconds.
-const WINDOW: u64 = 1 << 16;
-/// New connections of a window.
-const OPENINGS: u64 = 8192;
-/// Connections of a window that open, speak and close.
-const LIVES: u64 = 4096;
-/// Ticks for each turn while connections open and close: so much faster does time pass that TIME_WAIT's two
-/// minutes end within some thousand turns.
-const HASTE: u32 = 8;
-/// Connections that may be there then: twice what TIME_WAIT holds.
-const MOST_LEFT: u64 = 20_000;
 /// Packet buffers: three generators, and what is under way.
 const BUFFERS: u32 = 8191;
+
+/// One of the things that can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Subject {
+    /// The packet path.
+    Packets,
+    /// Each scheduler, by numbers of servers.
+    Schedulers,
+    /// Maglev tables: how long they take, and whom the loss of a server moves.
+    Maglev,
+    /// Large snapshots: how long they take, and how long workers are busy with them.
+    Snapshots,
+    /// Many connections that end at once.
+    Expiry,
+}
 
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Numbers of flows, drawn at random.
+    /// What to measure, one or several.
+    #[arg(long, value_delimiter = ',', default_value = "packets")]
+    pub only: Vec<Subject>,
+    /// Packets: numbers of flows, drawn at random.
     #[arg(long, value_delimiter = ',', default_value = "1,1000,100000,1000000", value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
     pub flows: Vec<u32>,
-    /// Only this forwarding mode. Without: FULLNAT, then DR at the largest number of flows.
+    /// Packets: only this forwarding mode. Without: FULLNAT, then DR at the largest number of flows.
     #[arg(long)]
     pub mode: Option<Mode>,
-    /// Only this index of the connection table. Without: both.
+    /// Packets: only this index of the connection table. Without: both.
     #[arg(long)]
     pub table: Option<Table>,
     /// Windows of each figure.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=60))]
     pub windows: u32,
-    /// Leave out connections that open and close.
+    /// Packets: leave out connections that open and close.
     #[arg(long)]
     pub no_openings: bool,
+    /// Schedulers: numbers of servers.
+    #[arg(long, value_delimiter = ',', default_value = "10,100,1000,10000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub servers: Vec<u32>,
+    /// Snapshots: number of services, of ten servers each.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    pub services: u32,
+    /// Expiry: number of connections that end at once.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
+    pub due: u32,
+    /// Snapshots and expiry: how often the whole is repeated.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
     /// One JSON object a line instead of tables.
     #[arg(long)]
     pub json: bool,
@@ -75,316 +91,44 @@ pub struct Options {
 /// # Errors
 /// Too little memory, or packets have been dropped, which would make the figures wrong.
 pub fn run(options: &Options) -> Result<()> {
-    match &options.requests {
-        Some(file) => capture::write_file(options.flows.first().copied().unwrap_or(1), file),
-        None => Bench::start(options)?.run(),
+    if let Some(file) = &options.requests {
+        return capture::write_file(options.flows.first().copied().unwrap_or(1), file);
     }
-}
-
-struct Bench<'a> {
-    options: &'a Options,
-    eal: Eal,
-    pool: Mempool,
-    /// Tables of `rte_hash` made so far: their names are unique.
-    tables: u32,
-}
-
-impl<'a> Bench<'a> {
-    fn start(options: &'a Options) -> Result<Bench<'a>> {
-        let most = options.flows.iter().copied().fold(CONNECTIONS, u32::max);
-        // A million connections have two million keys in rte_hash, of 48 to 80 bytes each.
-        let tables = match options.table {
-            Some(Table::Tag) => 0,
-            _ => most.div_ceil(CONNECTIONS) * 192,
-        };
-        let eal = Eal::init(&EalOptions {
-            program: "tidegate-bench".to_owned(),
-            no_pci: true,
-            telemetry: false,
-            memory_mb: 64 + tables,
-            ..EalOptions::default()
-        })?;
-        let pool = Mempool::new(&eal, "bench", BUFFERS, 256, Mempool::DEFAULT_DATA_ROOM, None)?;
-        Ok(Bench {
-            options,
-            eal,
-            pool,
-            tables: 0,
-        })
+    let measures = |subject| options.only.contains(&subject);
+    let most = options.flows.iter().copied().fold(packets::CONNECTIONS, u32::max);
+    // A million connections have two million keys in rte_hash, of 48 to 80 bytes each.
+    let tables = match options.table {
+        Some(Table::Tag) => 0,
+        _ if !measures(Subject::Packets) => 0,
+        _ => most.div_ceil(packets::CONNECTIONS) * 192,
+    };
+    let eal = Eal::init(&EalOptions {
+        program: "tidegate-bench".to_owned(),
+        no_pci: true,
+        telemetry: false,
+        memory_mb: 64 + tables,
+        ..EalOptions::default()
+    })?;
+    let pool = Mempool::new(&eal, "bench", BUFFERS, 256, Mempool::DEFAULT_DATA_ROOM, None)?;
+    if !options.json {
+        let hugepages = if eal.has_hugepages() { "with" } else { "without" };
+        let version = eal.version();
+        println!("one worker, 60-byte frames, {hugepages} hugepages, {version}");
     }
-
-    fn run(&mut self) -> Result<()> {
-        if !self.options.json {
-            println!(
-                "one worker, 60-byte frames, {} hugepages, {}",
-                if self.eal.has_hugepages() {
-                    "with"
-                } else {
-                    "without"
-                },
-                self.eal.version()
-            );
-            println!("\nknown connections (UDP)\n{}", Row::HEADING);
-        }
-        for table in self.tables() {
-            for &flows in &self.options.flows {
-                if self.options.mode != Some(Mode::Dr) {
-                    self.known(Mode::Fullnat, table, flows)?;
-                }
-            }
-        }
-        let largest = self.options.flows.iter().copied().max().unwrap_or(1);
-        match self.options.mode {
-            None => self.known(Mode::Dr, self.tables()[0], largest)?,
-            Some(Mode::Fullnat) => {}
-            Some(Mode::Dr) => {
-                for table in self.tables() {
-                    for &flows in &self.options.flows {
-                        self.known(Mode::Dr, table, flows)?;
-                    }
-                }
-            }
-        }
-        if !self.options.no_openings {
-            self.run_openings()?;
-        }
-        Ok(())
+    if measures(Subject::Packets) {
+        packets::Packets::new(options, &eal, &pool).run()?;
     }
-
-    fn run_openings(&mut self) -> Result<()> {
-        if !self.options.json {
-            println!("\nconnections that come and go\n{}", Opening::HEADING);
-        }
-        let modes = self
-            .options
-            .mode
-            .map_or(vec![Mode::Fullnat, Mode::Dr], |mode| vec![mode]);
-        for mode in modes {
-            for table in self.tables() {
-                self.opened(mode, table)?;
-            }
-        }
-        if self.options.mode != Some(Mode::Dr) {
-            for table in self.tables() {
-                self.lived(table)?;
-            }
-        }
-        Ok(())
+    if measures(Subject::Schedulers) {
+        schedulers::run(&options.servers, options.windows, options.json)?;
     }
-
-    fn tables(&self) -> Vec<Table> {
-        let given = self.options.table;
-        given.map_or(vec![Table::Tag, Table::RteHash], |table| vec![table])
+    if measures(Subject::Maglev) {
+        maglev::run(options.windows, options.json)?;
     }
-
-    fn known(&mut self, mode: Mode, table: Table, flows: u32) -> Result<()> {
-        let connections = flows.max(CONNECTIONS);
-        let row = match table {
-            Table::Tag => self.known_over(mode, table, flows, self.tag_index(connections)?),
-            Table::RteHash => {
-                let index = self.rte_index(connections)?;
-                self.known_over(mode, table, flows, index)
-            }
-        }?;
-        self.print(&row)
+    if measures(Subject::Snapshots) {
+        snapshots::run(options, &pool)?;
     }
-
-    fn opened(&mut self, mode: Mode, table: Table) -> Result<()> {
-        let row = match table {
-            Table::Tag => self.opened_over(mode, table, self.tag_index(CONNECTIONS)?),
-            Table::RteHash => {
-                let index = self.rte_index(CONNECTIONS)?;
-                self.opened_over(mode, table, index)
-            }
-        }?;
-        self.print(&row)
-    }
-
-    fn lived(&mut self, table: Table) -> Result<()> {
-        let row = match table {
-            Table::Tag => self.lived_over(table, self.tag_index(CONNECTIONS)?),
-            Table::RteHash => {
-                let index = self.rte_index(CONNECTIONS)?;
-                self.lived_over(table, index)
-            }
-        }?;
-        self.print(&row)
-    }
-
-    fn print(&self, row: &(impl serde::Serialize + std::fmt::Display)) -> Result<()> {
-        if self.options.json {
-            println!("{}", serde_json::to_string(row)?);
-        } else {
-            println!("{row}");
-        }
-        Ok(())
-    }
-
-    fn tag_index(&self, connections: u32) -> Result<TagIndex> {
-        TagIndex::new(2 * connections as usize, self.eal.has_hugepages()).context("no memory for the index")
-    }
-
-    fn rte_index(&mut self, connections: u32) -> Result<RteIndex> {
-        self.tables += 1;
-        RteIndex::new(&self.eal, &format!("flows{}", self.tables), 2 * connections)
-    }
-
-    /// Packets of known connections, at random.
-    fn known_over<X: FlowIndex>(&self, mode: Mode, table: Table, flows: u32, index: X) -> Result<Row> {
-        let servers = match mode {
-            Mode::Fullnat => Servers::Answer,
-            Mode::Dr => Servers::Silent,
-        };
-        let order = flows::random(flows);
-        let random = || Generator::new(&self.pool, Clients::Order(order.clone(), 0), servers);
-        let hugepages = self.eal.has_hugepages();
-        let connections = flows.max(CONNECTIONS);
-
-        let every = flows::each(flows);
-        // Replies included, and what is under way at the end.
-        let packets = every.len() as u64 * if mode == Mode::Fullnat { 2 } else { 1 };
-        let io = Generator::new(&self.pool, Clients::Order(every, 0), servers)?;
-        let mut worker = setup::worker(mode, connections, hugepages, index, io)?;
-        let mut ticks = TickClock::start(&self.eal);
-        let mut pipeline = |worker: &mut Worker<Generator, X>, packets| {
-            drive(packets, || worker.turn(ticks.at(clock::now())))
-        };
-        pipeline(&mut worker, packets + 4 * BURST as u64);
-        worker.io_mut().set_clients(Clients::Order(order.clone(), 0));
-
-        let mut swap = MacSwap { io: random()? };
-        let mut floor = match mode {
-            Mode::Fullnat => Some(Floor::new(random()?, flows, connections, hugepages)?),
-            Mode::Dr => None,
-        };
-        let costs = interleave(
-            self.options.windows as usize,
-            WINDOW,
-            [
-                &mut |packets| pipeline(&mut worker, packets),
-                &mut |packets| drive(packets, || swap.turn()),
-                &mut |packets| match &mut floor {
-                    Some(floor) => drive(packets, || floor.turn()),
-                    None => 0,
-                },
-            ],
-        );
-        let row = Row {
-            mode,
-            table,
-            flows,
-            pipeline: costs[0],
-            floor: floor.is_some().then_some(costs[2]),
-            mac_swap: costs[1],
-            bytes_per_connection: worker.table_memory().0 as f64 / f64::from(connections),
-        };
-        finish(&worker)?;
-        Ok(row)
-    }
-
-    /// The first packet of each of many connections.
-    fn opened_over<X: FlowIndex>(&self, mode: Mode, table: Table, index: X) -> Result<Opening> {
-        let new = || Generator::new(&self.pool, Clients::New(0), Servers::Silent);
-        let mut worker = setup::worker(mode, CONNECTIONS, self.eal.has_hugepages(), index, new()?)?;
-        let mut ticks = TickClock::start(&self.eal);
-        let mut swap = MacSwap { io: new()? };
-        let [connection, mac_swap] = interleave(
-            self.options.windows as usize,
-            OPENINGS,
-            [
-                &mut |packets| drive(packets, || worker.turn(ticks.at(clock::now()))),
-                &mut |packets| drive(packets, || swap.turn()),
-            ],
-        );
-        finish(&worker)?;
-        Ok(Opening {
-            what: "first packet of a UDP connection",
-            mode,
-            table,
-            packets: 1,
-            connection,
-            mac_swap,
-        })
-    }
-
-    /// TCP connections from their SYN to the end of their TIME_WAIT.
-    fn lived_over<X: FlowIndex>(&self, table: Table, index: X) -> Result<Opening> {
-        let mode = Mode::Fullnat;
-        let tcp = || {
-            let clients = Clients::Connections(tcp::Script::new(0));
-            Generator::new(&self.pool, clients, Servers::Answer)
-        };
-        let mut worker = setup::worker(mode, CONNECTIONS, self.eal.has_hugepages(), index, tcp()?)?;
-        let mut swap = MacSwap { io: tcp()? };
-        let mut now = Tick(0);
-        let mut pipeline = |packets| {
-            drive(packets, || {
-                now = now.after(HASTE);
-                worker.turn(now)
-            })
-        };
-        // Until as many end as begin.
-        pipeline(50_000 * tcp::PACKETS);
-        let costs = interleave(
-            self.options.windows as usize,
-            LIVES * tcp::PACKETS,
-            [&mut pipeline, &mut |packets| drive(packets, || swap.turn())],
-        );
-        finish(&worker)?;
-        let left = worker.stats().connections.get();
-        if left > MOST_LEFT {
-            bail!("{left} connections are left: they end more slowly than they begin");
-        }
-        let [connection, mac_swap] = costs.map(|cost| cost.times(tcp::PACKETS as f64));
-        Ok(Opening {
-            what: "TCP connection: handshake, request, answer, close, expiry",
-            mode,
-            table,
-            packets: tcp::PACKETS,
-            connection,
-            mac_swap,
-        })
-    }
-}
-
-/// Turns until so many packets have been moved, or none move any more.
-fn drive(packets: u64, mut turn: impl FnMut() -> usize) -> u64 {
-    let mut moved = 0;
-    while moved < packets {
-        match turn() {
-            0 => break,
-            count => moved += count as u64,
-        }
-    }
-    moved
-}
-
-/// Refuses figures of a run in which packets were lost.
-fn finish<X: FlowIndex>(worker: &Worker<Generator, X>) -> Result<()> {
-    let stats = worker.stats();
-    let lost: Vec<String> = DropReason::ALL
-        .iter()
-        .map(|&reason| (stats.drops[reason as usize].get(), reason.label()))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, label)| format!("{count} {label}"))
-        .collect();
-    if !lost.is_empty() || !stats.conserves() {
-        bail!(
-            "packets were dropped, the figures would be wrong: {} ({} received, {} connections)",
-            lost.join(", "),
-            stats.received.get(),
-            stats.connections.get()
-        );
+    if measures(Subject::Expiry) {
+        expiry::run(options, &eal, &pool)?;
     }
     Ok(())
-}
-
-impl Cost {
-    /// The cost of so many.
-    fn times(self, count: f64) -> Cost {
-        Cost {
-            best: self.best * count,
-            median: self.median * count,
-        }
-    }
 }

@@ -41,6 +41,19 @@ impl fmt::Display for Table {
     }
 }
 
+/// Prints a row: as a line of its table, or as a JSON object.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub(super) fn print(json: bool, row: &(impl serde::Serialize + fmt::Display)) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string(row)?);
+    } else {
+        println!("{row}");
+    }
+    Ok(())
+}
+
 /// Packets of known connections.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Row {

@@ -1,15 +1,15 @@
 //! The gateway that is measured: two ports, sixteen servers, one service each of TCP and UDP, compiled from YAML as
 //! any other; and its worker, over the generator.
 
-use super::io::Generator;
 use super::report::Mode;
-use crate::config;
+use crate::config::{self, Config};
 use crate::model::Model;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use dataplane::drops::DropReason;
 use dataplane::flow::FlowIndex;
 use dataplane::packet::MacAddr;
 use dataplane::service::{PortSettings, Snapshot};
-use dataplane::worker::{Mailbox, Sizes, Worker, WorkerStats};
+use dataplane::worker::{Io, Mailbox, Sizes, Worker, WorkerStats};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -45,20 +45,25 @@ fn local_addresses(connections: u32) -> u32 {
     connections.div_ceil(SERVERS * LOCAL_PORTS).clamp(4, 1000)
 }
 
+/// The ports, and the way to the clients: what follows are more neighbours.
+pub(super) fn network(routes: &str, local: &str) -> String {
+    format!(
+        "ports:
+  - {{ name: wan, device: net_null0, addresses: [192.0.2.2/24] }}
+  - {{ name: lan, device: net_null1, addresses: [10.0.0.1/16] }}
+routes:
+  - {{ to: default, via: 192.0.2.1 }}
+{routes}local_addresses:
+  - {{ name: dip, port: lan, addresses: [{local}] }}
+neighbours:
+  - {{ address: 192.0.2.1, mac: \"{ROUTER}\" }}
+"
+    )
+}
+
 fn yaml(mode: Mode, connections: u32) -> String {
-    let mut text = String::from("ports:\n");
-    text += "  - { name: wan, device: net_null0, addresses: [192.0.2.2/24] }\n";
-    text += "  - { name: lan, device: net_null1, addresses: [10.0.0.1/16] }\n";
-    text += "routes:\n  - { to: default, via: 192.0.2.1 }\n";
     let (first, last) = (local_address(0), local_address(local_addresses(connections) - 1));
-    let _ = writeln!(
-        text,
-        "local_addresses:\n  - {{ name: dip, port: lan, addresses: [{first}-{last}] }}"
-    );
-    let _ = writeln!(
-        text,
-        "neighbours:\n  - {{ address: 192.0.2.1, mac: \"{ROUTER}\" }}"
-    );
+    let mut text = network("", &format!("{first}-{last}"));
     for number in 0..SERVERS {
         let (address, mac) = server(number);
         let _ = writeln!(text, "  - {{ address: {address}, mac: \"{mac}\" }}");
@@ -81,9 +86,17 @@ fn yaml(mode: Mode, connections: u32) -> String {
     text
 }
 
-fn snapshot(mode: Mode, connections: u32) -> Result<Snapshot> {
-    let config = config::parse("bench", &yaml(mode, connections))
-        .map_err(|errors| anyhow::anyhow!("the configuration of the measurement: {errors}"))?;
+/// A configuration of the measurement.
+///
+/// # Errors
+/// It is not valid.
+pub(super) fn parse(text: &str) -> Result<Config> {
+    config::parse("bench", text)
+        .map_err(|errors| anyhow::anyhow!("the configuration of the measurement: {errors}"))
+}
+
+/// A model of the two ports with room for so many services and servers.
+pub(super) fn model(services: u32, servers: u32) -> Model {
     let port = |mac| PortSettings {
         mac,
         any_mac: false,
@@ -92,43 +105,82 @@ fn snapshot(mode: Mode, connections: u32) -> Result<Snapshot> {
         addresses: Vec::new(),
         check_partial: false,
     };
-    let mut model = Model::new(vec![port(GATEWAY_WAN), port(GATEWAY_LAN)], 1, 16, 64);
-    model.apply_file(&config)?;
+    Model::new(vec![port(GATEWAY_WAN), port(GATEWAY_LAN)], 1, services, servers)
+}
+
+fn snapshot(mode: Mode, connections: u32) -> Result<Arc<Snapshot>> {
+    let mut model = model(SIZES.services, SIZES.servers);
+    model.apply_file(&parse(&yaml(mode, connections))?)?;
     Ok(model.snapshot())
 }
+
+/// Sizes for the sixteen servers.
+pub(super) const SIZES: Sizes = Sizes {
+    connections: 0,
+    services: 16,
+    servers: 64,
+    neighbours: 64,
+    fragments: 256,
+    hugepages: false,
+    seed: 0x7469_6465_6761_7465,
+};
 
 /// A worker whose tables have their memory, with room for so many connections.
 ///
 /// # Errors
 /// Too little memory.
-pub(super) fn worker<X: FlowIndex>(
+pub(super) fn worker<I: Io, X: FlowIndex>(
     mode: Mode,
     connections: u32,
     hugepages: bool,
     index: X,
-    io: Generator,
-) -> Result<Worker<Generator, X>> {
+    io: I,
+) -> Result<Worker<I, X>> {
     let sizes = Sizes {
         connections,
-        services: 16,
-        servers: 64,
-        neighbours: 64,
-        fragments: 256,
         hugepages,
-        seed: 0x7469_6465_6761_7465,
+        ..SIZES
     };
-    let mut worker = Worker::new(
-        0,
-        io,
-        index,
-        sizes,
-        Arc::new(snapshot(mode, connections)?),
-        Arc::new(WorkerStats::new(2, 64)),
-        Arc::new(Mailbox::default()),
-    )
-    .context("no memory for the connection table; measure fewer flows")?;
+    let snapshot = snapshot(mode, connections)?;
+    worker_of(snapshot, sizes, index, io, Arc::default())
+}
+
+/// A worker of that snapshot that takes orders from `mailbox`.
+///
+/// # Errors
+/// Too little memory.
+pub(super) fn worker_of<I: Io, X: FlowIndex>(
+    snapshot: Arc<Snapshot>,
+    sizes: Sizes,
+    index: X,
+    io: I,
+    mailbox: Arc<Mailbox>,
+) -> Result<Worker<I, X>> {
+    let stats = Arc::new(WorkerStats::new(2, sizes.servers as usize));
+    let mut worker = Worker::new(0, io, index, sizes, snapshot, stats, mailbox)
+        .context("no memory for the connection table; measure fewer flows")?;
     worker.touch();
     Ok(worker)
+}
+
+/// Refuses figures of a run in which packets were lost.
+pub(super) fn finish<I: Io, X: FlowIndex>(worker: &Worker<I, X>) -> Result<()> {
+    let stats = worker.stats();
+    let lost: Vec<String> = DropReason::ALL
+        .iter()
+        .map(|&reason| (stats.drops[reason as usize].get(), reason.label()))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, label)| format!("{count} {label}"))
+        .collect();
+    if !lost.is_empty() || !stats.conserves() {
+        bail!(
+            "packets were dropped, the figures would be wrong: {} ({} received, {} connections)",
+            lost.join(", "),
+            stats.received.get(),
+            stats.connections.get()
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]

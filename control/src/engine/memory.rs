@@ -1,7 +1,7 @@
 //! Whether the tables that the configuration asks for fit into this machine, before any of it is touched: the
 //! kernel promises more than it has, and would end the gateway in mid-start instead.
 
-use crate::config::{Config, Hugepages, Limits};
+use crate::config::{Config, Hugepages};
 use anyhow::{Result, bail};
 use std::fs;
 
@@ -29,13 +29,17 @@ pub(super) fn check(config: &Config) -> Result<()> {
     }
     fragments(config)?;
     let parts = [
-        ("connections", u64::from(limits.connections), PER_CONNECTION),
+        (
+            "connections",
+            u64::from(limits.connections),
+            per_connection(config),
+        ),
         ("services", u64::from(limits.services), PER_SERVICE),
         ("servers", u64::from(limits.servers), PER_SERVER),
         ("neighbours", u64::from(limits.neighbours), PER_NEIGHBOUR),
         ("fragments", u64::from(limits.fragments), PER_FRAGMENTED),
     ];
-    let total = needed(limits) + (dpdk << 20) + RESERVE;
+    let total = needed(config) + (dpdk << 20) + RESERVE;
     if total <= available {
         return Ok(());
     }
@@ -81,6 +85,9 @@ fn fragments(config: &Config) -> Result<()> {
 const PER_BUFFER: u64 = 66 << 10;
 /// A record, and its share of the index, which is made for twice as many entries: both directions.
 const PER_CONNECTION: u64 = 96;
+/// Local ports: the place of a pair and that of a port set, twice as many as there are, and two words in tables beside
+/// the records.
+const PER_LOCAL_PORT: u64 = 53;
 /// Scheduler, local cursor and snapshot.
 const PER_SERVICE: u64 = 1024;
 /// Counters, state, snapshot and its place in a scheduler.
@@ -90,8 +97,17 @@ const PER_NEIGHBOUR: u64 = 1024;
 /// What is known of a datagram that comes in fragments. Its buffer is of DPDK's memory.
 const PER_FRAGMENTED: u64 = 256;
 
-fn needed(limits: &Limits) -> u64 {
-    u64::from(limits.connections) * PER_CONNECTION
+fn per_connection(config: &Config) -> u64 {
+    PER_CONNECTION
+        + match config.local_addresses.is_empty() {
+            true => 0,
+            false => PER_LOCAL_PORT,
+        }
+}
+
+fn needed(config: &Config) -> u64 {
+    let limits = &config.node.limits;
+    u64::from(limits.connections) * per_connection(config)
         + u64::from(limits.services) * PER_SERVICE
         + u64::from(limits.servers) * PER_SERVER
         + u64::from(limits.neighbours) * PER_NEIGHBOUR

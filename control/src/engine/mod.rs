@@ -141,7 +141,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
     let mailbox = Arc::new(Mailbox::default());
     let sizes = limits.sizes(eal.has_hugepages(), seed(&config)?);
-    let snapshot = Arc::new(model.snapshot());
+    let snapshot = model.snapshot();
     let build = {
         let (stats, mailbox) = (Arc::clone(&stats), Arc::clone(&mailbox));
         move || {

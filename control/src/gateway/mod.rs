@@ -232,7 +232,7 @@ impl Gateway {
     /// Sends the model to the workers as the next snapshot; returns its epoch.
     fn publish(&self, model: &mut Model) -> u64 {
         model.set_time(self.elapsed());
-        let snapshot = Arc::new(model.snapshot());
+        let snapshot = model.snapshot();
         for worker in &self.workers {
             worker.post(Order::Publish(Arc::clone(&snapshot)));
         }

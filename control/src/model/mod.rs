@@ -80,6 +80,8 @@ pub struct Model {
     /// The names of the rules of `network.snat`, in their order.
     snat_names: Vec<Arc<str>>,
     epoch: u64,
+    /// The newest snapshot, from which the next one is made.
+    newest: Option<Arc<Snapshot>>,
     /// Since the start.
     time: Duration,
     slow_start: SlowStart,
@@ -109,6 +111,7 @@ impl Model {
             },
             snat_names: Vec::new(),
             epoch: 0,
+            newest: None,
             time: Duration::ZERO,
             slow_start: SlowStart::default(),
         }
@@ -161,7 +164,7 @@ impl Model {
     }
 
     /// Compiles the model into the next snapshot. Unchanged services are shared with the one before.
-    pub fn snapshot(&mut self) -> Snapshot {
+    pub fn snapshot(&mut self) -> Arc<Snapshot> {
         self.epoch += 1;
         self.date_departures();
         let mut services = vec![None; self.service_slots.span() as usize];
@@ -170,7 +173,14 @@ impl Model {
             services[entry.service.slot as usize] = Some(shown);
         }
         self.slow_start.retain(|key| self.services.contains_key(key));
-        Snapshot::new(self.epoch, self.settings.clone(), self.network.clone(), services)
+        let (epoch, settings, network) = (self.epoch, self.settings.clone(), self.network.clone());
+        let next = match &self.newest {
+            Some(newest) => newest.next(epoch, settings, network, services),
+            None => Snapshot::new(epoch, settings, network, services),
+        };
+        let next = Arc::new(next);
+        self.newest = Some(Arc::clone(&next));
+        next
     }
 
     /// Frees the slots of deleted services, servers and rules of which `connections(server slot)` tells none; returns

@@ -86,7 +86,7 @@ impl Replay {
             MemoryIo::new(config.devices()),
             index,
             sizes,
-            Arc::new(model.snapshot()),
+            model.snapshot(),
             Arc::clone(&stats),
             Arc::clone(&mailbox),
         )?;
@@ -235,10 +235,7 @@ impl Replay {
     fn publish(&mut self) {
         let passed = u64::from(self.now.0) * 1000 / u64::from(TICKS_PER_SECOND);
         self.model.set_time(Duration::from_millis(passed));
-        let _ = self
-            .mailbox
-            .orders
-            .push(Order::Publish(Arc::new(self.model.snapshot())));
+        let _ = self.mailbox.orders.push(Order::Publish(self.model.snapshot()));
         // Nothing arrives in this turn; it only takes the snapshot.
         self.worker.turn(self.now);
         while self.mailbox.spent.pop().is_some() {}

@@ -272,7 +272,7 @@ fn start(file: PathBuf, config: Config, now: Arc<AtomicU32>) -> (Arc<Gateway>, F
     let mailbox = Arc::new(Mailbox::default());
     let sizes = limits.sizes(false, 1);
     let index = TagIndex::new(2 * limits.connections as usize, false).unwrap();
-    let (snapshot, io) = (Arc::new(model.snapshot()), MemoryIo::new(config.ports.len()));
+    let (snapshot, io) = (model.snapshot(), MemoryIo::new(config.ports.len()));
     let mut worker = Worker::new(
         0,
         io,

@@ -67,29 +67,33 @@ impl TagIndex {
         Self::with_fill(entries, FILL_PERCENT, hugepages)
     }
 
+    /// As [`TagIndex::new`], in memory that is not touched before it is used, see [`Slab::sparse`].
+    ///
+    /// # Errors
+    /// As [`TagIndex::new`].
+    pub fn sparse(entries: usize) -> io::Result<TagIndex> {
+        let count = buckets_for(entries, FILL_PERCENT)?;
+        Ok(TagIndex::over(Slab::sparse(count)?, entries))
+    }
+
     /// As [`TagIndex::new`], with this percentage of slots taken once all entries are in. Above 90 inserts may
     /// fail before that.
     ///
     /// # Errors
     /// As [`TagIndex::new`].
     pub fn with_fill(entries: usize, percent: usize, hugepages: bool) -> io::Result<TagIndex> {
-        let count = entries
-            .saturating_mul(100)
-            .div_ceil(SLOTS * percent.clamp(1, 100))
-            .max(1);
-        if u32::try_from(count).is_err() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "an index of more than 2^32 buckets",
-            ));
-        }
-        Ok(TagIndex {
-            buckets: Slab::new(count, hugepages)?,
+        let count = buckets_for(entries, percent)?;
+        Ok(TagIndex::over(Slab::new(count, hugepages)?, entries))
+    }
+
+    fn over(buckets: Slab<Bucket>, entries: usize) -> TagIndex {
+        TagIndex {
+            buckets,
             stash: ArrayVec::new(),
             waiting: ArrayVec::new(),
             len: 0,
             made_for: entries,
-        })
+        }
     }
 
     /// Takes all its memory from the system now instead of at first use.
@@ -368,6 +372,21 @@ fn among(entries: &[(u64, u32)], hash: u64, mut accept: impl FnMut(u32) -> bool)
 #[inline(always)]
 fn tag_of(hash: u64) -> u16 {
     (hash as u16).max(1)
+}
+
+/// How many buckets so many entries take, when this percentage of slots is taken then.
+fn buckets_for(entries: usize, percent: usize) -> io::Result<usize> {
+    let count = entries
+        .saturating_mul(100)
+        .div_ceil(SLOTS * percent.clamp(1, 100))
+        .max(1);
+    if u32::try_from(count).is_err() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "an index of more than 2^32 buckets",
+        ));
+    }
+    Ok(count)
 }
 
 #[cfg(test)]

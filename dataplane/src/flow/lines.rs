@@ -20,7 +20,7 @@ impl<T: Pod> Lines<T> {
     pub(super) fn new(capacity: usize) -> io::Result<Lines<T>> {
         const { assert!(size_of::<T>() == 64 && align_of::<T>() == 64) };
         Ok(Lines {
-            lines: Slab::new(capacity + 1, false)?,
+            lines: Slab::sparse(capacity + 1)?,
             free: 0,
             highest: 0,
         })

@@ -59,7 +59,7 @@ impl Addresses {
         let capacity = usize::from(capacity);
         Ok(Addresses {
             entries: Vec::with_capacity(capacity),
-            index: TagIndex::new(capacity, false)?,
+            index: TagIndex::sparse(capacity)?,
             hasher,
         })
     }

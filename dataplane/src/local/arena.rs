@@ -35,7 +35,7 @@ pub(super) struct Arena<T: Slot> {
 
 impl<T: Slot> Arena<T> {
     pub(super) fn new(capacity: u32) -> io::Result<Arena<T>> {
-        let slots = Slab::new(capacity as usize + 1, false)?;
+        let slots = Slab::sparse(capacity as usize + 1)?;
         Ok(Arena {
             slots,
             free: 0,

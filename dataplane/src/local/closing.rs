@@ -34,6 +34,11 @@ impl Closing {
         })
     }
 
+    /// Takes all memory from the system now.
+    pub(super) fn touch(&mut self) {
+        self.links.touch();
+    }
+
     /// Puts `record` at the end of `pair`'s list. False when it is in a list already, or out of range.
     pub(super) fn list(&mut self, pairs: &mut Arena<PairSlot>, pair: u32, record: u32) -> bool {
         if self.links.get(record as usize) != Some(&UNLISTED) {

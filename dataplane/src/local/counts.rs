@@ -32,7 +32,7 @@ pub(super) struct Counts(Slab<PairCounts>);
 impl Counts {
     /// For pairs with ids 1 to `pairs`.
     pub(super) fn new(pairs: u32) -> io::Result<Counts> {
-        Ok(Counts(Slab::new(pairs as usize + 1, false)?))
+        Ok(Counts(Slab::sparse(pairs as usize + 1)?))
     }
 
     pub(super) fn of(&self, id: u32) -> &PairCounts {

@@ -137,7 +137,7 @@ pub(super) struct FarPairs {
 impl FarPairs {
     pub(super) fn new(pairs: u32) -> io::Result<FarPairs> {
         Ok(FarPairs {
-            lines: Slab::new(pairs as usize + 1, false)?,
+            lines: Slab::sparse(pairs as usize + 1)?,
             touched: 0,
         })
     }

@@ -99,27 +99,26 @@ pub(super) enum Miss {
 }
 
 impl LocalPorts {
-    /// Reserves all memory; none is touched before it is used. `key` is the key that steering uses.
+    /// Reserves all memory; none is touched before it is used, or [`LocalPorts::touch`] asks for it. `key` is the key that steering uses.
     ///
     /// # Errors
     /// The system refuses the memory.
     pub fn new(config: &LocalPortsConfig, key: &ShardKey) -> io::Result<LocalPorts> {
         let hasher = PairHasher::new(config.seed);
-        let hugepages = config.hugepages;
         Ok(LocalPorts {
             key: key.clone(),
             hasher,
             addresses: Addresses::new(config.addresses, hasher)?,
             pairs: Arena::new(config.pairs)?,
             far: FarPairs::new(config.pairs)?,
-            pair_index: TagIndex::new(config.pairs as usize, false)?,
+            pair_index: TagIndex::sparse(config.pairs as usize)?,
             idle_pairs: Queue::default(),
             sets: Arena::new(config.sets)?,
-            set_index: TagIndex::new(config.sets as usize, false)?,
+            set_index: TagIndex::sparse(config.sets as usize)?,
             idle_sets: Queue::default(),
             blocks: Blocks::new(config.port_memory)?,
-            closing: Closing::new(config.connections, hugepages)?,
-            shown: Shown::new(config.connections, hugepages)?,
+            closing: Closing::new(config.connections, config.hugepages)?,
+            shown: Shown::new(config.connections, config.hugepages)?,
             counts: Counts::new(config.pairs)?,
             mine: ShardSet::ALL,
             may_run_low: false,
@@ -128,8 +127,10 @@ impl LocalPorts {
         })
     }
 
-    /// Takes the memory that each connection may touch from the system now.
+    /// Takes the memory that each connection may touch from the system now. The rest is used from one end to the other,
+    /// in small pages.
     pub fn touch(&mut self) {
+        self.closing.touch();
         self.shown.touch();
     }
 

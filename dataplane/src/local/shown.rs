@@ -55,14 +55,15 @@ impl Shown {
         Ok(Shown(Slab::new(lines, hugepages)?))
     }
 
+    /// Takes all memory from the system now.
+    pub(super) fn touch(&mut self) {
+        self.0.touch();
+    }
+
     /// The line of a hash, and what it is known by there.
     fn place(&self, hash: u64) -> (usize, u16) {
         let line = (u128::from(hash) * self.0.len() as u128) >> 64;
         (line as usize, hash as u16 | 1)
-    }
-
-    pub(super) fn touch(&mut self) {
-        self.0.touch();
     }
 
     fn announce(&self, hash: u64) {

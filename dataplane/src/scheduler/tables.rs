@@ -71,7 +71,8 @@ impl SchedulerTables {
     }
 
     /// By hash: the position of a server. Empty for algorithms that do not hash, and without servers.
-    pub(super) fn lookup(&self) -> &[u32] {
+    #[must_use]
+    pub fn lookup(&self) -> &[u32] {
         self.0.get().map_or(&[], |made| &made.lookup)
     }
 

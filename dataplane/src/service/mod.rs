@@ -10,6 +10,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+mod derived;
 mod key;
 mod marks;
 mod persistence;
@@ -219,8 +220,8 @@ impl Service {
         if keeps { port } else { server.port }
     }
 
-    /// Makes the scheduler's memory for that many workers, unless it is there.
-    pub(crate) fn prepare(&self, workers: usize) {
+    /// Makes the scheduler's memory for that many workers, unless it is there. For control only: it allocates.
+    pub fn prepare(&self, workers: usize) {
         self.tables.prepare(self, workers);
     }
 }

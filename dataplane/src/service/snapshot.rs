@@ -1,14 +1,15 @@
 //! The snapshot itself, with what is derived from its services so that no packet has to search.
 
+use super::derived::{self, Derived};
 use super::{
-    MarkRules, NoServer, NoService, PortSettings, Protocol, Server, Service, ServiceKey, Settings, SnatRules,
+    MarkRules, NoServer, NoService, PortSettings, Protocol, Service, ServiceKey, Settings, SnatRules,
     StaticNeighbour, VipPolicy,
 };
-use crate::flow::{Flags, Mode, Record, Timeouts};
+use crate::flow::{Flags, Record, Timeouts};
 use crate::neighbour::{AddressTable, RouteTable};
 use crate::packet::PortId;
 use crate::worker::shard::ShardMap;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -49,14 +50,7 @@ pub struct Snapshot {
     /// The rules of firewall marks; shared with the predecessor while unchanged.
     pub marks: Arc<MarkRules>,
     services: Vec<Option<Arc<Service>>>,
-    by_key: HashMap<ServiceKey, u32>,
-    /// By server slot.
-    present: Vec<Presence>,
-    has_nat: bool,
-    /// Endpoints of NAT servers; empty unless `nat_icmp_send` asks for them.
-    nat_servers: HashSet<(IpAddr, u16, Protocol)>,
-    /// By a server's endpoint: the endpoint of its one-packet service.
-    replies: HashMap<(IpAddr, u16, Protocol), (IpAddr, u16)>,
+    derived: Derived,
 }
 
 /// The parts of a snapshot that are not derived from its services.
@@ -95,33 +89,45 @@ impl Snapshot {
         network: Network,
         services: Vec<Option<Arc<Service>>>,
     ) -> Snapshot {
-        let mut by_key = HashMap::with_capacity(services.len());
-        let mut present = Vec::new();
-        let mut has_nat = false;
-        let mut mark_present = |slot: u32, presence: Presence| {
-            let slot = slot as usize;
-            if present.len() <= slot {
-                present.resize(slot + 1, Presence::Gone);
-            }
-            present[slot] = presence;
-        };
-        for rule in network.snat.rules() {
-            mark_present(rule.slot, Presence::Here);
-        }
         for service in services.iter().flatten() {
             service.prepare(network.shards.workers().into());
-            by_key.insert(service.key, service.slot);
-            for server in &service.servers {
-                mark_present(server.slot, presence(service, server));
-                has_nat |= server.mode == Mode::Nat;
-            }
         }
-        let replies = replies(&services);
-        let nat_servers = if settings.nat_icmp_send {
-            nat_servers(&services)
-        } else {
-            HashSet::new()
-        };
+        let derived = Derived::new(&settings, &network, &services);
+        Snapshot::of(epoch, settings, network, services, derived)
+    }
+
+    /// As [`Snapshot::new`], for the successor of this one: what it costs is by how many services have changed.
+    #[must_use]
+    pub fn next(
+        &self,
+        epoch: u64,
+        settings: Settings,
+        network: Network,
+        services: Vec<Option<Arc<Service>>>,
+    ) -> Snapshot {
+        let changed = || derived::changed(&services, &self.services);
+        let alone = self.derived.replies.is_empty()
+            && !changed().any(|service| derived::depends_on_others(service))
+            && !settings.nat_icmp_send
+            && !self.settings.nat_icmp_send
+            && Arc::ptr_eq(&network.snat, &self.snat);
+        if !alone || network.shards.workers() != self.shards.workers() {
+            return Snapshot::new(epoch, settings, network, services);
+        }
+        for service in changed() {
+            service.prepare(network.shards.workers().into());
+        }
+        let derived = Derived::after(&self.derived, &self.services, &services);
+        Snapshot::of(epoch, settings, network, services, derived)
+    }
+
+    fn of(
+        epoch: u64,
+        settings: Settings,
+        network: Network,
+        services: Vec<Option<Arc<Service>>>,
+        derived: Derived,
+    ) -> Snapshot {
         let Network {
             shards,
             addresses,
@@ -144,11 +150,7 @@ impl Snapshot {
             snat,
             marks,
             services,
-            by_key,
-            present,
-            has_nat,
-            nat_servers,
-            replies,
+            derived,
         }
     }
 
@@ -169,7 +171,7 @@ impl Snapshot {
     /// The service that is addressed by `key`.
     #[must_use]
     pub fn find(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
-        self.service(*self.by_key.get(key)?)
+        self.service(*self.derived.by_key.get(key)?)
     }
 
     /// The service of packets to this endpoint (port in host order). One on that very port comes first; then, as in LVS,
@@ -190,7 +192,14 @@ impl Snapshot {
     /// that it still lists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty() && self.snat.is_empty()
+        self.derived.by_key.is_empty() && self.snat.is_empty()
+    }
+
+    /// Whether any service or rule of SNAT takes local ports. Looks at every service: for the start.
+    #[must_use]
+    pub fn takes_local_ports(&self) -> bool {
+        let mut services = self.services.iter().flatten();
+        !self.snat.is_empty() || services.any(|service| !service.local_pools.is_empty())
     }
 
     /// Whether the server or SNAT rule in that slot is still configured.
@@ -203,7 +212,11 @@ impl Snapshot {
     #[inline]
     #[must_use]
     pub fn presence(&self, slot: u32) -> Presence {
-        self.present.get(slot as usize).copied().unwrap_or_default()
+        self.derived
+            .present
+            .get(slot as usize)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The timeouts of a connection: those of its service or SNAT rule, else those of the settings.
@@ -222,21 +235,21 @@ impl Snapshot {
     /// Whether any server is reached by NAT: only then can a packet to a stranger be a server's reply.
     #[must_use]
     pub fn has_nat(&self) -> bool {
-        self.has_nat
+        self.derived.nat > 0
     }
 
     /// The VIP and port (host order) that a NAT server answers for from this endpoint (port in host order) without a
     /// connection: those of a one-packet service whose replies are translated.
     #[must_use]
     pub fn reply_to(&self, server: IpAddr, port: u16, protocol: Protocol) -> Option<(IpAddr, u16)> {
-        self.replies.get(&(server, port, protocol)).copied()
+        self.derived.replies.get(&(server, port, protocol)).copied()
     }
 
     /// Whether this is the endpoint (port in host order) of a NAT server whose stray packets are answered by ICMP:
     /// never without the setting `nat_icmp_send`.
     #[must_use]
     pub fn is_nat_server(&self, server: IpAddr, port: u16, protocol: Protocol) -> bool {
-        self.nat_servers.contains(&(server, port, protocol))
+        self.derived.nat_servers.contains(&(server, port, protocol))
     }
 
     /// What happens to packets for a port of `vip` without a service, and for a service of it without a usable
@@ -257,62 +270,14 @@ impl Snapshot {
         self.addresses.owner(address) == Some(port) || self.is_link_local_of(port, address)
     }
 
+    /// Whether the same is derived in both.
+    #[cfg(test)]
+    pub(super) fn knows_as(&self, other: &Snapshot) -> bool {
+        self.derived.is_as(&other.derived)
+    }
+
     fn is_link_local_of(&self, port: PortId, address: IpAddr) -> bool {
         let settings = self.ports.get(usize::from(port.0));
         matches!((settings, address), (Some(settings), IpAddr::V6(address)) if settings.has_link_local(address))
     }
-}
-
-fn presence(service: &Service, server: &Server) -> Presence {
-    let leaves = service.policy.expire_quiescent
-        && service
-            .key
-            .protocol()
-            .is_none_or(|protocol| protocol == Protocol::Udp);
-    if leaves && server.weight == 0 {
-        Presence::Leaving
-    } else {
-        Presence::Here
-    }
-}
-
-/// Whose replies are translated back although no connection remains. A server of several such services answers for
-/// the first in the order of keys: nothing in its reply tells which was asked.
-fn replies(services: &[Option<Arc<Service>>]) -> HashMap<(IpAddr, u16, Protocol), (IpAddr, u16)> {
-    let translated = |service: &&Arc<Service>| service.one_packet && service.translate_replies;
-    let mut sorted: Vec<&Arc<Service>> = services.iter().flatten().filter(translated).collect();
-    sorted.sort_unstable_by_key(|service| service.key);
-    let mut replies = HashMap::new();
-    for service in sorted {
-        let ServiceKey::Endpoint {
-            address,
-            port,
-            protocol,
-        } = service.key
-        else {
-            continue;
-        };
-        for server in service.servers.iter().filter(|server| server.mode == Mode::Nat) {
-            let end = (server.address, server.port, protocol);
-            replies.entry(end).or_insert((address, port));
-        }
-    }
-    replies
-}
-
-fn nat_servers(services: &[Option<Arc<Service>>]) -> HashSet<(IpAddr, u16, Protocol)> {
-    let ends = |service: &Arc<Service>| {
-        let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
-        let own = service.key.protocol();
-        let protocols = all
-            .into_iter()
-            .filter(move |one| own.is_none_or(|own| own == *one));
-        let nat = service.servers.iter().filter(|server| server.mode == Mode::Nat);
-        nat.flat_map(|server| {
-            let protocols = protocols.clone();
-            protocols.map(move |protocol| (server.address, server.port, protocol))
-        })
-        .collect::<Vec<_>>()
-    };
-    services.iter().flatten().flat_map(ends).collect()
 }

@@ -3,6 +3,7 @@ use crate::neighbour::{AddressTable, RouteTable, Vip, VipArp};
 use crate::packet::{MacAddr, PortId};
 use crate::worker::shard::ShardMap;
 use hashbrown::HashMap;
+use proptest::prelude::*;
 use std::net::Ipv6Addr;
 
 fn ip(text: &str) -> IpAddr {
@@ -60,9 +61,8 @@ fn service(slot: u32, key: ServiceKey, servers: &[(u32, &str, u16, Mode)]) -> Se
     }
 }
 
-fn snapshot(services: Vec<Service>, change: impl FnOnce(&mut Settings, &mut Network)) -> Snapshot {
-    let mut settings = Settings::default();
-    let mut network = Network {
+fn snapshot_network() -> Network {
+    Network {
         shards: ShardMap::even(1),
         addresses: Arc::new(AddressTable::default()),
         routes: Arc::new(RouteTable::default()),
@@ -71,7 +71,11 @@ fn snapshot(services: Vec<Service>, change: impl FnOnce(&mut Settings, &mut Netw
         vips: Arc::default(),
         snat: Arc::default(),
         marks: Arc::default(),
-    };
+    }
+}
+
+fn snapshot(services: Vec<Service>, change: impl FnOnce(&mut Settings, &mut Network)) -> Snapshot {
+    let (mut settings, mut network) = (Settings::default(), snapshot_network());
     change(&mut settings, &mut network);
     // A hole, as a deleted service leaves it.
     let services = services
@@ -242,4 +246,88 @@ fn a_vip_may_differ_from_the_settings() {
     assert_eq!(policy("203.0.113.1"), (NoService::Drop, NoServer::Drop));
     assert_eq!(policy("2001:db8::1"), (NoService::Drop, NoServer::Reset));
     assert_eq!(policy("203.0.113.2"), (NoService::Reject, NoServer::Reset));
+}
+
+/// Services at five slots. One whose replies are translated makes all others matter.
+fn random_services() -> impl Strategy<Value = Vec<Option<Service>>> {
+    let one = (0u16..3, 0u32..4, 0usize..4, any::<bool>(), 0u32..2);
+    let made = |slot: u32, (port, first, mode, translates, weight): (u16, u32, usize, bool, u32)| {
+        let mode = [Mode::Nat, Mode::Dr, Mode::Tun, Mode::Fullnat][mode];
+        let port = 10 * port + slot as u16;
+        let mut service = service(
+            slot,
+            key("203.0.113.1", port, Protocol::Udp),
+            &[
+                (4 * slot + first, "10.0.0.11", 80, mode),
+                (20 + 4 * slot + first, "10.0.0.12", 80, Mode::Dr),
+            ],
+        );
+        service.translate_replies = translates && port == 0;
+        service.policy.expire_quiescent = true;
+        service.servers[0].weight = weight;
+        service
+    };
+    let slots = proptest::collection::vec(proptest::option::weighted(0.7, one), 5);
+    slots.prop_map(move |slots| {
+        let slots = slots.into_iter().zip(0..);
+        slots.map(|(one, slot)| one.map(|one| made(slot, one))).collect()
+    })
+}
+
+/// A key, and the slot of a server, may go to another service within one snapshot.
+#[test]
+fn a_successor_finds_what_has_moved() {
+    let (a, b) = (
+        key("203.0.113.1", 80, Protocol::Tcp),
+        key("203.0.113.1", 81, Protocol::Tcp),
+    );
+    let plain = |slot, key, server: u32| {
+        let mut service = service(slot, key, &[(server, "10.0.0.11", 80, Mode::Nat)]);
+        service.translate_replies = false;
+        service
+    };
+    let first = snapshot(vec![plain(0, a, 1), plain(1, b, 2)], |_, _| {});
+    let network = snapshot_network();
+    let moved = vec![Some(Arc::new(plain(0, b, 2))), Some(Arc::new(plain(1, a, 3)))];
+    let network = Network {
+        snat: Arc::clone(&first.snat),
+        ..network
+    };
+    let next = first.next(2, Settings::default(), network.clone(), moved);
+    let slot = |snapshot: &Snapshot, key| snapshot.find(&key).map(|service| service.slot);
+    assert_eq!((slot(&next, a), slot(&next, b)), (Some(1), Some(0)));
+    let present = [1, 2, 3].map(|slot| next.server_present(slot));
+    assert_eq!((present, next.has_nat()), ([false, true, true], true));
+    let none = next.next(3, Settings::default(), network, vec![None, None]);
+    assert_eq!(
+        (slot(&none, a), none.has_nat(), none.is_empty()),
+        (None, false, true)
+    );
+}
+
+proptest! {
+    #[test]
+    fn a_successor_knows_what_one_made_anew_knows(
+        steps in proptest::collection::vec((random_services(), proptest::collection::vec(any::<bool>(), 5), 0u8..8), 1..12),
+    ) {
+        let mut present: Vec<Option<Arc<Service>>> = vec![None; 5];
+        let mut last = snapshot(Vec::new(), |_, _| {});
+        for (services, changes, setting) in steps {
+            for (slot, service) in services.into_iter().enumerate().filter(|(slot, _)| changes[*slot]) {
+                present[slot] = service.map(Arc::new);
+            }
+            let settings = Settings { nat_icmp_send: setting == 0, ..Settings::default() };
+            let mut network = snapshot_network();
+            if setting != 1 {
+                network.snat = Arc::clone(&last.snat);
+            }
+            let next = last.next(2, settings.clone(), network.clone(), present.clone());
+            let anew = Snapshot::new(2, settings, network, present.clone());
+            prop_assert!(next.knows_as(&anew), "{next:?}\n{anew:?}");
+            for service in present.iter().flatten() {
+                prop_assert_eq!(next.find(&service.key).map(|found| found.slot), Some(service.slot));
+            }
+            last = next;
+        }
+    }
 }

@@ -59,8 +59,8 @@ impl Clients {
     /// No host. The memory is touched only as it is used.
     pub(super) fn new(connections: u32, seed: u64) -> io::Result<Clients> {
         Ok(Clients {
-            places: Slab::new(connections as usize + 1, false)?,
-            index: TagIndex::new(connections as usize, false)?,
+            places: Slab::sparse(connections as usize + 1)?,
+            index: TagIndex::sparse(connections as usize)?,
             digest: AddressDigest::from_seed(seed),
             free: 0,
             highest: 0,

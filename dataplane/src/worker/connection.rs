@@ -262,9 +262,19 @@ fn load_of(stats: &WorkerStats, slot: u32, state: &ServerState) -> Load {
 }
 
 /// The worker's view of its servers, as schedulers ask for it.
-pub(super) struct ServerLoads<'a> {
-    pub(super) servers: &'a [ServerState],
-    pub(super) stats: &'a WorkerStats,
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLoads<'a> {
+    servers: &'a [ServerState],
+    stats: &'a WorkerStats,
+}
+
+impl<'a> ServerLoads<'a> {
+    /// The view of these servers, by slot, with what is counted of them.
+    #[inline]
+    #[must_use]
+    pub fn new(servers: &'a [ServerState], stats: &'a WorkerStats) -> ServerLoads<'a> {
+        ServerLoads { servers, stats }
+    }
 }
 
 impl Loads for ServerLoads<'_> {

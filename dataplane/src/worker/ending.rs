@@ -49,6 +49,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[cold]
     #[inline(never)]
     pub(super) fn goes_on_without_server(&mut self, hit: Hit) -> Result<bool, DropReason> {
+        self.catch_up(self.table.get(hit.id).service);
         let record = self.table.get(hit.id);
         let outbound = hit.direction == Direction::Outbound;
         if self.snapshot.presence(record.server) == Presence::Leaving {
@@ -71,6 +72,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Looks at a connection again after a new snapshot, or when a server may drain no longer: ends it if it has to.
     pub(super) fn review(&mut self, id: RecordId) {
+        self.catch_up(self.table.get(id).service);
         let fate = self.fate(self.table.get(id));
         match fate {
             Fate::Stays | Fate::Waits => {

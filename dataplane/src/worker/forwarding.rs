@@ -8,7 +8,7 @@ use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
-use crate::neighbour::NeighbourId;
+use crate::neighbour::{AddressClass, NeighbourId};
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 use crate::service::Presence;
 
@@ -191,6 +191,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let record = *self.table.get(hit.id);
         match hit.direction {
             Direction::Inbound => {
+                self.refresh_server(record.server);
                 let neighbour = if record.flags.has(Flags::SNAT) {
                     let outside = self.table.ends(&record).server.ip();
                     self.outside_neighbour(outside)?
@@ -234,8 +235,21 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
+    /// Forgets what a server knows of addresses and routes that are no longer the same.
+    fn refresh_server(&mut self, slot: u32) {
+        let state = &mut self.servers[slot as usize];
+        if state.era != self.server_era {
+            state.era = self.server_era;
+            state.neighbour = NeighbourId::NONE;
+            let address = state.end.ip();
+            let class = self.snapshot.addresses.class_of(address);
+            state.is_ours = address.is_loopback() || class != AddressClass::None;
+        }
+    }
+
     /// The neighbour through which a server is reached.
     pub(super) fn server_neighbour(&mut self, slot: u32) -> Result<NeighbourId, Refusal> {
+        self.refresh_server(slot);
         let state = self.servers[slot as usize];
         if state.neighbour != NeighbourId::NONE {
             return Ok(state.neighbour);

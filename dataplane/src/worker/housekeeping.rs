@@ -1,21 +1,13 @@
-//! What a worker does between bursts: orders from control, timers, neighbours, announcements, sweeps. Each has a
-//! budget, so that no turn grows long; what is left over is done at the next.
+//! What a worker does between bursts: orders from control, timers, neighbours, announcements, sweeps; snapshots in
+//! [`super::adoption`]. Each has a budget, so that no turn grows long; what is left over is done at the next.
 
-use super::connection::ServerLoads;
 use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
-use super::snat;
-use super::transmit::Link;
-use super::{Io, ServerState, ServiceState, Sizes, Worker};
+use super::{Io, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
-use crate::neighbour::{self, AddressClass, Announcer, NeighbourId};
-use crate::packet::{PortId, PortRules};
-use crate::scheduler::{SchedulerState, Seat};
-use crate::service::{Service, Snapshot};
+use crate::neighbour::{self, Announcer, NeighbourId};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 /// A worker with packets to move looks after the house at every so many turns; an idle one at every turn.
 const EVERY: u64 = 64;
@@ -24,7 +16,7 @@ const TIMER_BUDGET: usize = 64;
 /// How many timers are taken off the wheel before the first of them is looked at.
 const TIMERS_AHEAD: usize = 4;
 /// Neighbours, announcements and records that one round handles.
-const NEIGHBOUR_BUDGET: usize = 16;
+pub(super) const NEIGHBOUR_BUDGET: usize = 16;
 const ANNOUNCE_BUDGET: usize = 8;
 const SWEEP_BUDGET: usize = 256;
 const REVIEW_BUDGET: usize = 64;
@@ -80,9 +72,14 @@ pub(super) enum Sweep {
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Everything that is due between bursts.
     pub(super) fn keep_house(&mut self, idle: bool) {
-        while let Some(order) = self.mailbox.orders.pop() {
+        self.go_on_adopting();
+        // What is ordered while a snapshot is being adopted waits its turn.
+        while !self.adoption.is_under_way()
+            && let Some(order) = self.mailbox.orders.pop()
+        {
             self.obey(order);
         }
+        self.adoption.rest();
         if !idle && !self.turns.is_multiple_of(EVERY) {
             // Connections open at every turn: were they ended at some only, a flood would keep the table full of
             // dead ones.
@@ -106,9 +103,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn obey(&mut self, order: Order) {
         let spent = match order {
             Order::Publish(snapshot) => {
-                let old = std::mem::replace(&mut self.snapshot, snapshot);
-                self.adopt(&old);
-                Some(Spent::Snapshot(old))
+                self.adopt(snapshot);
+                None
             }
             Order::ListConnections(listing) => self.listings.begin_connections(listing),
             Order::ListNeighbours(listing) => self.listings.begin_neighbours(listing),
@@ -211,6 +207,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
+    /// Begins to make all records forget their neighbours.
+    pub(super) fn sweep_all(&mut self) {
+        self.sweep = Sweep::All(0);
+    }
+
     /// Makes records forget neighbours, a slice of them at a time.
     fn go_on_sweeping(&mut self) {
         let (all, cursor) = match self.sweep {
@@ -251,190 +252,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.review_from = self.table.scan(cursor, REVIEW_BUDGET, |id, _| slice.push(id));
         for id in slice {
             self.review(id);
-        }
-    }
-
-    /// Servers look their neighbour up anew.
-    fn forget_server_neighbours(&mut self) {
-        for state in &mut self.servers {
-            state.neighbour = NeighbourId::NONE;
-        }
-    }
-
-    /// Whether a server's address is one of the gateway itself.
-    fn is_own(&self, address: IpAddr) -> bool {
-        address.is_loopback() || self.snapshot.addresses.class_of(address) != AddressClass::None
-    }
-
-    /// Takes the first snapshot into use.
-    pub(super) fn begin(&mut self) {
-        let snapshot = Arc::clone(&self.snapshot);
-        self.locals.set_owned(self.owned);
-        self.adopt_ports(&snapshot);
-        self.set_static_neighbours(&snapshot);
-        for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
-            self.adopt_service(None, service);
-        }
-        self.adopt_rules(&snapshot);
-        self.judge_security();
-        self.stats.epoch.set(snapshot.epoch);
-    }
-
-    /// Takes over what has changed since the snapshot before; what is unchanged keeps its state.
-    fn adopt(&mut self, old: &Snapshot) {
-        // One count up and down for each snapshot, not for each packet.
-        let new = Arc::clone(&self.snapshot);
-        self.adopt_ports(&new);
-        self.owned = new.shards.owned_by(self.number);
-        self.locals.set_owned(self.owned);
-        if !Arc::ptr_eq(&old.neighbours, &new.neighbours) {
-            for known in old.neighbours.iter() {
-                self.neighbours.clear_static(known.port, known.address, self.now);
-            }
-            self.set_static_neighbours(&new);
-        }
-        if !Arc::ptr_eq(&old.routes, &new.routes) {
-            self.forget_server_neighbours();
-            self.sweep = Sweep::All(0);
-        }
-        if !Arc::ptr_eq(&old.addresses, &new.addresses) {
-            self.announcer.restart(None, self.now);
-            for slot in 0..self.servers.len() {
-                self.servers[slot].is_ours = self.is_own(self.servers[slot].end.ip());
-            }
-        }
-        let mut reviews = new.settings.expire_nodest_conn || old.settings.timeouts != new.settings.timeouts;
-        for slot in 0..new.service_slots() as u32 {
-            let (before, now) = (old.service(slot), new.service(slot));
-            match (before, now) {
-                (Some(before), Some(now)) if Arc::ptr_eq(before, now) => {}
-                (before, Some(now)) => {
-                    let before = before.map(AsRef::as_ref);
-                    reviews |= before.is_some_and(|before| before.timeouts != now.timeouts);
-                    reviews |= before.is_some_and(|before| self.note_removed(before, Some(now), &new));
-                    self.adopt_service(before, now);
-                }
-                (Some(before), None) => {
-                    reviews |= self.note_removed(before, None, &new);
-                    if let Some(state) = self.services[slot as usize].take() {
-                        state.scheduler.retire(before, self.number);
-                    }
-                }
-                (None, None) => {}
-            }
-        }
-        self.adopt_rules(&new);
-        if reviews || !Arc::ptr_eq(&old.snat, &new.snat) {
-            self.review_from = Some(0);
-        }
-        self.judge_security();
-        self.stats.epoch.set(new.epoch);
-    }
-
-    fn adopt_ports(&mut self, snapshot: &Snapshot) {
-        self.least_mtu = snapshot.ports.iter().map(|port| port.mtu).min().unwrap_or(0);
-        self.rules.clear();
-        self.rules.extend(snapshot.ports.iter().map(|port| PortRules {
-            mac: port.mac,
-            any_mac: port.any_mac,
-            check_partial: port.check_partial,
-            digest: self.digest,
-        }));
-        self.links.clear();
-        self.links.extend(
-            snapshot
-                .ports
-                .iter()
-                .zip(0..)
-                .map(|(port, number)| match port.vlan {
-                    None => Link {
-                        mac: port.mac,
-                        queue: PortId(number),
-                        vlan: 0,
-                    },
-                    Some(vlan) => Link {
-                        mac: port.mac,
-                        queue: vlan.parent,
-                        vlan: vlan.id,
-                    },
-                }),
-        );
-        self.passes_by = snapshot.has_nat()
-            || snapshot.settings.transit
-            || !snapshot.snat.is_empty()
-            || snapshot.marks.has_prefixes();
-        self.outbound = snat::Outbound::of(snapshot);
-    }
-
-    /// Slots of rules have no server's state, but for one that had them before.
-    fn adopt_rules(&mut self, snapshot: &Snapshot) {
-        for rule in snapshot.snat.rules() {
-            self.servers[rule.slot as usize] = ServerState::default();
-        }
-    }
-
-    fn set_static_neighbours(&mut self, snapshot: &Snapshot) {
-        let mut freed = ArrayVec::<_, { 2 * NEIGHBOUR_BUDGET }>::new();
-        for known in snapshot.neighbours.iter() {
-            let release = |packet, port, mac| {
-                let _ = freed.try_push((packet, port, mac));
-            };
-            // A full table is told by every packet that finds no room in it.
-            let _ = self
-                .neighbours
-                .set_static(known.port, known.address, known.mac, self.now, release);
-            for (packet, port, mac) in freed.drain(..) {
-                self.send(port, mac, packet);
-            }
-        }
-    }
-
-    fn adopt_service(&mut self, before: Option<&Service>, now: &Service) {
-        let old = self.services[now.slot as usize].take();
-        let old = old.map(|old| old.scheduler).zip(before);
-        let seat = Seat {
-            worker: self.number,
-            workers: self.snapshot.shards.workers(),
-        };
-        let scheduler = SchedulerState::adopt(old, now, seat);
-        self.services[now.slot as usize] = Some(ServiceState { scheduler });
-        for (server, position) in now.servers.iter().zip(0..) {
-            let is_ours = self.is_own(server.address);
-            let others = self.others.load_of(server.slot);
-            let state = &mut self.servers[server.slot as usize];
-            let end = SocketAddr::new(server.address, server.port);
-            if state.end != end {
-                *state = ServerState {
-                    end,
-                    is_ours,
-                    ..ServerState::default()
-                };
-            }
-            (state.service, state.position) = (now.slot, position);
-            let seen = std::mem::replace(&mut state.others, others);
-            state.drain_until = None;
-            state.marked_overloaded = server.overloaded;
-            if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
-                (state.mode, state.tunnel) = (server.mode, server.tunnel);
-                // The source of a tunnel is found together with the neighbour.
-                state.neighbour = NeighbourId::NONE;
-            }
-            if (state.upper, state.lower) != (server.upper_threshold, server.lower_threshold) {
-                (state.upper, state.lower) = (server.upper_threshold, server.lower_threshold);
-                // As in LVS, an edited limit counts at once, and a server that was overloaded stays so until it has fewer
-                // connections than the new lower threshold.
-                state.overloaded &= state.upper > 0;
-                self.weigh(server.slot);
-            } else if seen != others {
-                self.weigh(server.slot);
-            }
-        }
-        if let Some(state) = &mut self.services[now.slot as usize] {
-            let loads = ServerLoads {
-                servers: &self.servers,
-                stats: &self.stats,
-            };
-            state.scheduler.loads_changed(now, &loads);
         }
     }
 }

@@ -9,6 +9,7 @@
 //! never allocates, frees, locks, logs or makes a system call.
 
 mod admission;
+mod adoption;
 mod answer;
 mod burst;
 mod client_address;
@@ -46,6 +47,7 @@ pub(crate) mod tests;
 mod transmit;
 mod tunnel_errors;
 
+pub use connection::ServerLoads;
 pub use io::{Arrival, BURST, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
 pub use memory_io::MemoryIo;
@@ -92,9 +94,10 @@ struct ServiceState {
     scheduler: SchedulerState,
 }
 
-/// What a worker knows of a server beyond the snapshot.
-#[derive(Clone, Copy)]
-struct ServerState {
+/// What a worker knows of a server beyond the snapshot. Only the worker looks into it; `tidegate bench` measures
+/// schedulers over it.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerState {
     /// Its address and port.
     end: SocketAddr,
     /// Its forwarding mode.
@@ -109,6 +112,8 @@ struct ServerState {
     is_ours: bool,
     /// The neighbour through which it is reached; none = to be looked up.
     neighbour: NeighbourId,
+    /// The worker's `server_era` of these three; 0 = they have never been found out.
+    era: u32,
     /// Where the rotation over local addresses stands.
     local_rotation: Rotation,
     /// How few local ports are left towards it, as far as the operator was told.
@@ -147,6 +152,7 @@ impl Default for ServerState {
             path_mtu: length::PathMtu::default(),
             is_ours: false,
             neighbour: NeighbourId::NONE,
+            era: 0,
             local_rotation: Rotation::default(),
             local_pressure: None,
             others: Load::default(),
@@ -194,6 +200,9 @@ pub struct Worker<I: Io, X: FlowIndex> {
     links: Vec<transmit::Link>,
     services: Vec<Option<ServiceState>>,
     servers: Vec<ServerState>,
+    /// Rises when addresses or routes change: what servers know of these is of an older era then. Never 0.
+    server_era: u32,
+    adoption: adoption::Adoption,
     stats: Arc<WorkerStats>,
     others: others::Others,
     mailbox: Arc<Mailbox>,
@@ -273,6 +282,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             links: Vec::with_capacity(ports),
             services,
             servers: vec![ServerState::default(); sizes.servers as usize],
+            server_era: 1,
+            adoption: adoption::Adoption::new(sizes.services),
             stats,
             others: others::Others::none(),
             mailbox,
@@ -298,10 +309,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(worker)
     }
 
-    /// Takes the memory that each connection may touch from the system now, so that no packet waits for a page to be cleared.
+    /// Takes the memory that each connection may touch from the system now, that of local ports where there are any, so that
+    /// no packet waits for a page to be cleared.
     pub fn touch(&mut self) {
         self.table.touch();
-        self.locals.touch();
+        if self.snapshot.takes_local_ports() {
+            self.locals.touch();
+        }
     }
 
     /// One round: everything that has arrived at the ports, up to a burst each, then what is due. `now` never

@@ -106,6 +106,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// client's masked address is in; so far there is one.
     fn recall(&mut self, memory: &mut Memory) -> Option<Server> {
         let id = self.table.find_template(&memory.template, memory.key)?;
+        self.catch_up(self.table.get(id).service);
         let server = self.usable(self.table.get(id).server);
         if server.is_some() {
             memory.found = Some(id);
@@ -129,10 +130,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if percent == 0 || self.table.get(template).controlled() < LARGE {
             return false;
         }
-        let loads = ServerLoads {
-            servers: &self.servers,
-            stats: &self.stats,
-        };
+        let loads = ServerLoads::new(&self.servers, &self.stats);
         !Bound::of(percent, service, &loads).has_room(home, &loads)
     }
 

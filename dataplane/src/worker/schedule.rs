@@ -116,12 +116,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// The server of a service that a new connection between these ends goes to.
     pub(super) fn pick_in(&mut self, slot: u32, ends: &Ends) -> Option<Server> {
+        self.catch_up(slot);
         let service = self.snapshot.service(slot)?;
         let state = self.services[slot as usize].as_mut()?;
-        let loads = ServerLoads {
-            servers: &self.servers,
-            stats: &self.stats,
-        };
+        let loads = ServerLoads::new(&self.servers, &self.stats);
         let arrival = Arrival {
             source: ends.source,
             source_port: ends.source_port,

@@ -2,6 +2,7 @@
 //! and [`carried`] those of both families, [`plan`] makes snapshots of a small network, [`gateway`] and [`exchange`]
 //! drive a worker and check its books.
 
+mod adoption;
 mod arp;
 mod bound;
 mod capacity;
