@@ -42,7 +42,7 @@ fn known_connections_are_measured_over_both_indices_and_in_both_modes() {
         assert_eq!(row["floor"].is_null(), row["mode"] == "dr", "{row}");
     }
     let bytes = rows[0]["bytes_per_connection"].as_f64().unwrap();
-    assert!((96.0..100.0).contains(&bytes), "{bytes}");
+    assert!((90.0..94.0).contains(&bytes), "{bytes}");
 }
 
 #[test]
