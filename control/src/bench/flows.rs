@@ -114,7 +114,7 @@ impl Draws {
     /// A number below `count`, which is below 2^32.
     #[inline]
     pub(super) fn below(&mut self, count: usize) -> usize {
-        (u64::from(self.next()) * count as u64 >> 32) as usize
+        ((u64::from(self.next()) * count as u64) >> 32) as usize
     }
 }
 
