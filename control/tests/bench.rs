@@ -74,3 +74,56 @@ fn requests_are_written_for_other_generators() {
     // Of 1,000 that are drawn from 16,384 times: each of them, or nearly so.
     assert!((900..=1000).contains(&clients.len()), "{}", clients.len());
 }
+
+#[test]
+fn schedulers_tables_snapshots_and_expiry_are_measured() {
+    let rows = rows(&[
+        "--only",
+        "schedulers,maglev,snapshots,expiry",
+        "--servers",
+        "10,20",
+        "--services",
+        "20",
+        "--due",
+        "2000",
+        "--rounds",
+        "1",
+    ]);
+    let of = |key: &str| -> Vec<&serde_json::Value> {
+        let these = rows.iter().filter(|row| !row[key].is_null());
+        these.collect()
+    };
+    // Fourteen, and the reference, at two sizes.
+    let schedulers = of("scheduler");
+    assert_eq!(schedulers.len(), 30);
+    for row in schedulers {
+        assert!(row["pick"]["best"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["ratio"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    let places: Vec<u64> = of("places")
+        .iter()
+        .map(|row| row["places"].as_u64().unwrap())
+        .collect();
+    assert_eq!(places, [65_521, 65_521, 131_071, 131_071]);
+    let changes: Vec<&str> = of("change")
+        .iter()
+        .map(|row| row["change"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "added",
+        "none",
+        "one_weight",
+        "all_weights",
+        "one_weight_of_wide",
+        "removed",
+    ];
+    assert_eq!(changes, expected);
+    let due: Vec<u64> = of("connections")
+        .iter()
+        .map(|row| row["connections"].as_u64().unwrap())
+        .collect();
+    assert_eq!(due, [0, 2000, 0, 2000]);
+    for row in of("turn") {
+        assert!(row["turn"]["longest"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}

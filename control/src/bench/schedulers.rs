@@ -56,10 +56,10 @@ fn measure(kind: Option<SchedulerKind>, servers: &[u32], windows: u32, window: D
     }
     for _ in 0..windows {
         for (rig, costs) in rigs.iter_mut().zip(&mut costs) {
-            let (pick, end) = rig.window(window)?;
+            let [pick, end, both] = rig.window(window)?;
             costs.picks.push(pick);
             costs.ends.push(end);
-            costs.both.push(pick + end);
+            costs.both.push(both);
         }
     }
     let few = servers.iter().position(|count| *count == FEW);
@@ -93,7 +93,7 @@ struct Row {
     pick: Cost,
     /// ns for a count down.
     end: Cost,
-    /// ns for one of each.
+    /// ns for one of each, in turn.
     both: Cost,
     /// `both` in units of what it is with few servers.
     ratio: Option<f64>,
@@ -169,46 +169,50 @@ impl Rig {
         rig
     }
 
-    /// Connections that end and begin for that long: ns for each pick, and for each end.
-    fn window(&mut self, length: Duration) -> Result<(f64, f64)> {
+    /// Connections that end and begin for that long: ns for each pick and for each end, many of one kind in a row, and
+    /// for both together, in turn.
+    fn window(&mut self, length: Duration) -> Result<[f64; 3]> {
         let batch = (self.open.len() / BATCH_SHARE).clamp(BATCH.0, BATCH.1);
         // What reading the clock twice takes by itself: much, where batches are small.
         let clock = (0..100)
             .map(|_| Instant::now().elapsed())
             .min()
             .unwrap_or_default();
-        let (mut picking, mut ending, mut batches) = (Duration::ZERO, Duration::ZERO, 0u32);
-        while batches == 0 || picking + ending < length {
-            // Drawn before the clock runs.
-            let ends: Vec<u32> = (0..batch).map(|_| self.drawn()).collect();
+        let before = self.open.len();
+        let (mut took, mut batches) = ([Duration::ZERO; 3], 0u32);
+        while batches == 0 || took.iter().sum::<Duration>() < length {
+            let (ends, arrivals) = self.drawn(batch);
             let start = Instant::now();
-            for position in ends {
-                self.count(position, false);
-            }
-            ending += start.elapsed().saturating_sub(clock);
-            let arrivals: Vec<Arrival> = (0..batch).map(|_| self.arrival()).collect();
-            let before = self.open.len();
+            ends.iter().for_each(|position| self.count(*position, false));
+            took[1] += start.elapsed().saturating_sub(clock);
             let start = Instant::now();
-            for arrival in &arrivals {
-                if let Some(position) = self.pick(arrival) {
-                    self.count(position, true);
-                    self.open.push(position);
-                }
+            arrivals.iter().for_each(|arrival| self.begin(arrival));
+            took[0] += start.elapsed().saturating_sub(clock);
+
+            let (ends, arrivals) = self.drawn(batch);
+            let start = Instant::now();
+            for (position, arrival) in ends.iter().zip(&arrivals) {
+                self.count(*position, false);
+                self.begin(arrival);
             }
-            picking += start.elapsed().saturating_sub(clock);
-            if self.open.len() - before != batch {
+            took[2] += start.elapsed().saturating_sub(clock);
+            if self.open.len() < before {
                 bail!("{} finds no server", self.service.scheduler.name());
             }
             batches += 1;
         }
         let each = f64::from(batches) * batch as f64;
-        Ok((picking.as_nanos() as f64 / each, ending.as_nanos() as f64 / each))
+        Ok(took.map(|took| took.as_nanos() as f64 / each))
     }
 
-    /// Takes a connection out, at random: the position of its server.
-    fn drawn(&mut self) -> u32 {
-        let at = self.draws.below(self.open.len());
-        self.open.swap_remove(at)
+    /// Takes so many connections out, at random, before the clock runs: where their servers are, and who comes instead.
+    fn drawn(&mut self, count: usize) -> (Vec<u32>, Vec<Arrival>) {
+        let mut end = |_| {
+            let at = self.draws.below(self.open.len());
+            self.open.swap_remove(at)
+        };
+        let ends = (0..count).map(&mut end).collect();
+        (ends, (0..count).map(|_| self.arrival()).collect())
     }
 
     fn arrival(&mut self) -> Arrival {
@@ -223,14 +227,18 @@ impl Rig {
         }
     }
 
+    /// One connection more, where the scheduler says.
     #[inline]
-    fn pick(&mut self, arrival: &Arrival) -> Option<u32> {
+    fn begin(&mut self, arrival: &Arrival) {
         let loads = ServerLoads::new(&self.servers, &self.stats);
         let position = match &mut self.state {
             Some(state) => state.pick(&self.service, &loads, arrival),
             None => linear(&self.service, &loads),
         };
-        position.map(|position| position as u32)
+        if let Some(position) = position {
+            self.count(position as u32, true);
+            self.open.push(position as u32);
+        }
     }
 
     /// One connection more or less of the server at that position, and the scheduler is told, as by a worker.
@@ -285,8 +293,8 @@ mod tests {
             let sizes: Vec<u32> = rows.iter().map(|row| row.servers).collect();
             assert_eq!(sizes, [2, FEW, 30]);
             for row in &rows {
-                assert!(row.pick.best > 0.0 && row.end.best > 0.0, "{row:?}");
-                assert!(row.both.best >= row.pick.best + row.end.best - 1e-6, "{row:?}");
+                let all = [row.pick, row.end, row.both];
+                assert!(all.iter().all(|cost| cost.best > 0.0), "{row:?}");
             }
             assert_eq!(rows[1].ratio, Some(1.0));
             assert_eq!(rows[2].ratio, Some(rows[2].both.best / rows[1].both.best));
