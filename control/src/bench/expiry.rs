@@ -14,8 +14,8 @@ use std::fmt;
 
 /// Flows whose traffic goes on.
 const KNOWN: u32 = 1024;
-/// Turns of traffic alone, to compare with.
-const TRAFFIC: u32 = 10_000;
+/// For so many connections that end there is a turn of traffic alone, to compare with: about as many as they take.
+const PER_TURN: u32 = 64;
 /// More than the timeout of a UDP connection.
 const LATER: u32 = seconds(400);
 
@@ -32,13 +32,7 @@ pub(super) fn run(options: &Options, eal: &Eal, pool: &Mempool) -> Result<()> {
         );
     }
     for mode in [Mode::Fullnat, Mode::Dr] {
-        for row in measure(
-            mode,
-            (options.due, TRAFFIC),
-            options.rounds,
-            eal.has_hugepages(),
-            pool,
-        )? {
+        for row in measure(mode, options.due, options.rounds, eal.has_hugepages(), pool)? {
             print(options.json, &row)?;
         }
     }
@@ -66,18 +60,11 @@ impl fmt::Display for Row {
     }
 }
 
-/// So many connections that end, after so many turns of traffic alone.
-fn measure<B: Buffers>(
-    mode: Mode,
-    (due, traffic): (u32, u32),
-    rounds: u32,
-    hugepages: bool,
-    buffers: &B,
-) -> Result<[Row; 2]> {
+fn measure<B: Buffers>(mode: Mode, due: u32, rounds: u32, hugepages: bool, buffers: &B) -> Result<[Row; 2]> {
     let (mut alone, mut ending) = (Turns::default(), Turns::default());
     for _ in 0..rounds {
         let mut rig = Rig::new(mode, due, hugepages, buffers)?;
-        for _ in 0..traffic {
+        for _ in 0..due.div_ceil(PER_TURN) {
             alone.time(|| rig.turn());
         }
         alone.end_round();
@@ -163,7 +150,7 @@ mod tests {
     #[test]
     fn connections_end_while_traffic_goes_on() {
         for mode in [Mode::Fullnat, Mode::Dr] {
-            let [alone, ending] = measure(mode, (3000, 50), 2, false, &Heap).unwrap();
+            let [alone, ending] = measure(mode, 3000, 2, false, &Heap).unwrap();
             assert_eq!((alone.connections, ending.connections), (0, 3000));
             // By slices: it takes more than one turn.
             let line = ending.to_string();

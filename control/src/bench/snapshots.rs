@@ -28,8 +28,6 @@ const WIDE: u32 = 1000;
 const WIDE_PORT: u16 = 54;
 /// Flows that are known.
 const KNOWN: u32 = 1024;
-/// Turns of traffic alone, to compare with.
-const TRAFFIC: u32 = 10_000;
 /// Turns that bring the worker's memory back into the caches.
 const WARM: u32 = 256;
 /// Room for the connections of a round.
@@ -50,7 +48,7 @@ pub(super) fn run(options: &Options, pool: &Mempool) -> Result<()> {
             Row::heading()
         );
     }
-    for row in measure(options.services, options.rounds, TRAFFIC, pool)? {
+    for row in measure(options.services, options.rounds, pool)? {
         print(options.json, &row)?;
     }
     Ok(())
@@ -124,7 +122,7 @@ impl fmt::Display for Row {
     }
 }
 
-fn measure<B: Buffers>(services: u32, rounds: u32, traffic: u32, buffers: &B) -> Result<Vec<Row>> {
+fn measure<B: Buffers>(services: u32, rounds: u32, buffers: &B) -> Result<Vec<Row>> {
     let few = setup::parse(&yaml(0, 1))?;
     let [many, other] = [1, 2].map(|weight| setup::parse(&yaml(services, weight)));
     let (many, other) = (many?, other?);
@@ -138,7 +136,8 @@ fn measure<B: Buffers>(services: u32, rounds: u32, traffic: u32, buffers: &B) ->
             let one = FIRST_SERVICE + (round * 7919 % services) as u16;
             let compiled = match change {
                 Change::None => {
-                    for _ in 0..traffic {
+                    // As many turns as there are services: more than any change takes.
+                    for _ in 0..services {
                         turns.time(|| rig.turn());
                     }
                     turns.end_round();
@@ -330,7 +329,7 @@ mod tests {
 
     #[test]
     fn every_change_is_measured() {
-        let rows = measure(300, 2, 50, &Heap).unwrap();
+        let rows = measure(300, 2, &Heap).unwrap();
         let changes: Vec<Change> = rows.iter().map(|row| row.change).collect();
         assert_eq!(changes, Change::ALL);
         for row in rows {
