@@ -76,7 +76,8 @@ impl Server {
     }
 }
 
-/// Where a server's rotation over the local addresses of its family stands. It begins as zero.
+/// Where a server's rotation over the local addresses of its family stands: the next one, or beyond the last, which is
+/// the first again. It begins as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rotation(u32);
 
@@ -95,29 +96,29 @@ impl LocalPorts {
         wanted: Shard,
         mine: ShardSet,
     ) -> Result<Taken, TakeError> {
-        let (addresses, cursor) = (pool.towards(server.address.is_ipv6()), &mut rotation.0);
-        let count = addresses.len();
-        let start = (*cursor as usize).min(count);
-        let (behind, ahead) = addresses.split_at(start);
+        let addresses = pool.towards(server.address.is_ipv6());
         // Fall-backs, in this order: another shard of the first address that has one free, the first closing
         // connection, and what went wrong.
         let (mut elsewhere, mut recyclable, mut memory) = (None, None, false);
-        for (step, local) in ahead.iter().chain(behind).enumerate() {
-            let pair = server.pair(*local);
+        let mut next = rotation.0 as usize;
+        for _ in addresses {
+            let at = if next < addresses.len() { next } else { 0 };
+            next = at + 1;
+            let pair = server.pair(addresses[at]);
             match self.attempt(&pair, pool.ports, wanted, ShardSet::EMPTY) {
                 Ok(taken) => {
-                    *cursor = ((start + step + 1) % count) as u32;
+                    *rotation = Rotation(next as u32);
                     return Ok(taken);
                 }
                 Err(Miss::Memory) => memory = true,
                 Err(Miss::Dry { free, .. }) if !free.and(mine).is_empty() => {
-                    elsewhere = elsewhere.or(Some((step, pair)));
+                    elsewhere = elsewhere.or(Some((next, pair)));
                 }
                 Err(Miss::Dry { closing, .. }) => recyclable = recyclable.or(closing),
             }
         }
-        if let Some((step, pair)) = elsewhere {
-            *cursor = ((start + step + 1) % count) as u32;
+        if let Some((next, pair)) = elsewhere {
+            *rotation = Rotation(next as u32);
             match self.attempt(&pair, pool.ports, wanted, mine) {
                 Ok(taken) => return Ok(taken),
                 Err(_) => memory = true,

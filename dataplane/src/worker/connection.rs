@@ -61,12 +61,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         if record.mode() == Mode::Fullnat {
             let (pair, port) = (pair_of(&self.table, &record), record.outbound.destination_port());
-            if record.protocol == ipv4::TCP
-                && let Some(last) = record.last_shown()
-            {
-                self.locals.note_shown(&pair, port, last, record.last_seen());
-            }
-            let released = self.locals.release(&pair, port, id);
+            let shown = record.last_shown().filter(|_| record.protocol == ipv4::TCP);
+            let released = match shown {
+                Some(last) => self
+                    .locals
+                    .release_shown(&pair, port, id, last, record.last_seen()),
+                None => self.locals.release(&pair, port, id),
+            };
             debug_assert!(released, "a connection had a local port that nobody gave it");
         }
         self.count_out(&record);

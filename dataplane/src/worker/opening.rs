@@ -214,7 +214,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
         };
         if end.protocol == ipv4::TCP {
-            self.locals.announce_shown(&end.pair(taken.local), taken.port);
+            self.locals.announce_shown(taken.place);
         }
         Ok(taken)
     }
@@ -224,10 +224,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if end.protocol != ipv4::TCP {
             return;
         }
-        let last = self
-            .locals
-            .last_shown(&end.pair(taken.local), taken.port, self.now);
-        if let Some(last) = last {
+        if let Some(last) = self.locals.last_shown(taken.place, self.now) {
             succeed(self.table.get_mut(id), last);
         }
     }
