@@ -93,6 +93,15 @@ impl SchedulerState {
         });
     }
 
+    /// Whether it has to be told of loads.
+    #[must_use]
+    pub fn ranks(&self) -> bool {
+        matches!(
+            self.algorithm,
+            Algorithm::Ranked(_) | Algorithm::Lblc | Algorithm::Lblcr
+        )
+    }
+
     /// Tells that the load of one server has changed: the one of that slot, which was at `position` when the service
     /// was adopted. It may have left the service since.
     #[inline]

@@ -10,6 +10,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+mod extras;
 mod key;
 mod marks;
 mod persistence;
@@ -20,6 +21,7 @@ mod snat;
 #[cfg(test)]
 mod tests;
 
+pub use extras::Extras;
 pub use key::ServiceKey;
 pub use marks::{MarkQuery, MarkRule, MarkRules};
 pub use persistence::{Persistence, PersistenceEngine};

@@ -1,8 +1,8 @@
 //! The snapshot itself, with what is derived from its services so that no packet has to search.
 
 use super::{
-    MarkRules, NoServer, NoService, PortSettings, Protocol, Server, Service, ServiceKey, Settings, SnatRules,
-    StaticNeighbour, VipPolicy,
+    Extras, MarkRules, NoServer, NoService, PortSettings, Protocol, Server, Service, ServiceKey, Settings,
+    SnatRules, StaticNeighbour, VipPolicy,
 };
 use crate::flow::{Flags, Mode, Record, Timeouts};
 use crate::neighbour::{AddressTable, RouteTable};
@@ -49,6 +49,8 @@ pub struct Snapshot {
     /// The rules of firewall marks; shared with the predecessor while unchanged.
     pub marks: Arc<MarkRules>,
     services: Vec<Option<Arc<Service>>>,
+    /// By service slot.
+    extras: Vec<Extras>,
     by_key: HashMap<ServiceKey, u32>,
     /// By server slot.
     present: Vec<Presence>,
@@ -110,6 +112,8 @@ impl Snapshot {
                 has_nat |= server.mode == Mode::Nat;
             }
         }
+        let extras = services.iter();
+        let extras = extras.map(|service| service.as_deref().map(Extras::of).unwrap_or_default());
         let replies = replies(&services);
         let nat_servers = if settings.nat_icmp_send {
             nat_servers(&services)
@@ -137,6 +141,7 @@ impl Snapshot {
             vips,
             snat,
             marks,
+            extras: extras.collect(),
             services,
             by_key,
             present,
@@ -147,9 +152,17 @@ impl Snapshot {
     }
 
     /// The service in that slot.
+    #[inline]
     #[must_use]
     pub fn service(&self, slot: u32) -> Option<&Arc<Service>> {
         self.services.get(slot as usize)?.as_ref()
+    }
+
+    /// What few services have, and the one in that slot has.
+    #[inline]
+    #[must_use]
+    pub fn extras(&self, slot: u32) -> Extras {
+        self.extras.get(slot as usize).copied().unwrap_or_default()
     }
 
     /// How many service slots the snapshot spans.
@@ -199,16 +212,26 @@ impl Snapshot {
     }
 
     /// The timeouts of a connection: those of its service or SNAT rule, else those of the settings.
+    #[inline]
     #[must_use]
     pub fn timeouts_of(&self, record: &Record) -> &Timeouts {
-        let own = if record.flags.has(Flags::SNAT) {
+        let is_snat = record.flags.has(Flags::SNAT);
+        if is_snat || self.extras(record.service).has_any(Extras::TIMEOUTS) {
+            self.own_timeouts(record).unwrap_or(&self.settings.timeouts)
+        } else {
+            &self.settings.timeouts
+        }
+    }
+
+    #[cold]
+    fn own_timeouts(&self, record: &Record) -> Option<&Timeouts> {
+        if record.flags.has(Flags::SNAT) {
             let rule = self.snat.by_slot(record.server);
             rule.and_then(|rule| rule.timeouts.as_deref())
         } else {
             let service = self.service(record.service);
             service.and_then(|service| service.timeouts.as_deref())
-        };
-        own.unwrap_or(&self.settings.timeouts)
+        }
     }
 
     /// Whether any server is reached by NAT: only then can a packet to a stranger be a server's reply.

@@ -12,7 +12,8 @@ use crate::scheduler::{Load, Loads};
 use crate::service::Server;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
-    /// Puts a new connection into the table and starts its timer. The first packet has still to be seen.
+    /// Puts a new connection into the table and starts its timer. The first packet has still to be seen, which changes no
+    /// state any more where the record has the state after it.
     /// `addresses` are those of one with an IPv6 key.
     pub(super) fn open(
         &mut self,
@@ -20,7 +21,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         addresses: Option<Addresses6>,
     ) -> Result<RecordId, InsertError> {
         record.stamp(self.now);
-        record.flags.set(Flags::INACTIVE, true);
+        let active = record.protocol == ipv4::TCP && record.tcp_state().is_active();
+        record.flags.set(Flags::INACTIVE, !active);
         let server = record.server;
         let deadline = self.snapshot.timeouts_of(&record).deadline(&record);
         let id = match addresses {
@@ -30,7 +32,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.wheel.insert(self.table.records_mut(), id, deadline);
         let stats = &self.stats.servers[server as usize];
         stats.connections.add(1);
-        stats.inactive.up();
+        if active {
+            stats.active.up()
+        } else {
+            stats.inactive.up()
+        }
         self.stats.opened.add(1);
         self.count_connections();
         self.weigh(server);
@@ -172,7 +178,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 stats.inactive.up();
             }
             let server = record.server;
-            self.tell_load(server);
+            if self.servers[server as usize].is_weighed {
+                self.tell_load(server);
+            }
         }
         if established {
             self.assure_template(id);
@@ -196,9 +204,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Sets or clears a server's overload mark after its number of connections has changed. LVS sets it at the
     /// upper threshold, and clears it below the lower one or, without that, below three quarters of the upper.
+    #[inline]
     pub(super) fn weigh(&mut self, slot: u32) {
-        self.judge(slot);
-        self.tell_load(slot);
+        if self.servers[slot as usize].is_weighed {
+            self.judge(slot);
+            self.tell_load(slot);
+        }
     }
 
     fn judge(&mut self, slot: u32) {

@@ -5,7 +5,7 @@ use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Record, RecordId, TcpState};
 use crate::packet::{Headers, Packet, PortRules, craft, ipv4, parse, tcp};
-use crate::service::{OnRemove, Presence, Service, Snapshot};
+use crate::service::{Extras, OnRemove, Presence, Service, Snapshot};
 use crate::time::Tick;
 
 /// What is to become of a connection whose server is not there as usual.
@@ -110,12 +110,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// will end in silence.
     pub(super) fn follow_sequences(&mut self, id: RecordId) {
         let record = self.table.get(id);
-        let may_reset = record.protocol == ipv4::TCP
-            && !record.flags.has(Flags::TEMPLATE)
-            && self
-                .service_of_record(record)
-                .is_some_and(|service| service.policy.may_reset());
-        if may_reset {
+        if record.protocol == ipv4::TCP && self.snapshot.extras(record.service).has_any(Extras::RESETS) {
             let _ = self.table.extend(id);
         }
     }

@@ -188,11 +188,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[cold]
     #[inline(never)]
     fn find_neighbour(&mut self, hit: Hit) -> Result<NeighbourId, Refusal> {
-        let record = *self.table.get(hit.id);
+        let record = self.table.get(hit.id);
         match hit.direction {
             Direction::Inbound => {
                 let neighbour = if record.flags.has(Flags::SNAT) {
-                    let outside = self.table.ends(&record).server.ip();
+                    let outside = self.table.ends(record).server.ip();
                     self.outside_neighbour(outside)?
                 } else if self.servers[record.server as usize].is_ours {
                     return Err(self.nothing_listens(hit));
@@ -204,7 +204,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             Direction::Outbound => {
                 let client = if record.inbound.is_v6() {
-                    self.table.addresses(&record).client().into()
+                    self.table.addresses(record).client().into()
                 } else {
                     record.inbound.source().into()
                 };
@@ -236,11 +236,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// The neighbour through which a server is reached.
     pub(super) fn server_neighbour(&mut self, slot: u32) -> Result<NeighbourId, Refusal> {
-        let state = self.servers[slot as usize];
+        let state = &self.servers[slot as usize];
         if state.neighbour != NeighbourId::NONE {
             return Ok(state.neighbour);
         }
-        let neighbour = self.neighbour_towards(state.end.ip()).map_err(|reason| Refusal {
+        let address = state.end.ip();
+        let neighbour = self.neighbour_towards(address).map_err(|reason| Refusal {
             reason,
             // As the kernel's routing tells: there is a service, and no way to its server.
             reply: match reason {
@@ -251,7 +252,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let port = &self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)];
         let state = &mut self.servers[slot as usize];
         state.neighbour = neighbour;
-        state.source = port.source_for(state.end.ip());
+        state.source = port.source_for(address);
         if state.mode == Mode::Tun && state.source.is_none() {
             return Err(DropReason::NoTunnelSource.into());
         }

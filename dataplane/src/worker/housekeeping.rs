@@ -392,6 +392,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let old = self.services[now.slot as usize].take();
         let old = old.map(|old| old.scheduler).zip(before);
         let scheduler = SchedulerState::adopt(old, now, self.number);
+        let ranks = scheduler.ranks();
         self.services[now.slot as usize] = Some(ServiceState { scheduler });
         for (server, position) in now.servers.iter().zip(0..) {
             let is_ours = self.is_own(server.address);
@@ -407,6 +408,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             (state.service, state.position) = (now.slot, position);
             state.drain_until = None;
             state.marked_overloaded = server.overloaded;
+            state.is_weighed = ranks || server.upper_threshold != 0;
             if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
                 (state.mode, state.tunnel) = (server.mode, server.tunnel);
                 // The source of a tunnel is found together with the neighbour.

@@ -204,6 +204,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ) -> Result<Hit, Refusal> {
         let mut opening = *headers;
         opening.protocol = quote.protocol;
+        // It is not said by the error what the packet was.
+        opening.l4_flags = 0;
         opening.l4 = quote.l4 as u16;
         opening.key = self.key_between(
             ends.source,
@@ -216,11 +218,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             .map_err(|refusal| refusal.reason)?;
         let choice = self.choose(service, &opening, packet.bytes(), ends);
         let choice = choice.map_err(|Refusal { reason, .. }| reason)?;
-        if choice.server.mode == Mode::Fullnat {
+        if choice.target.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.
             return Err(DropReason::NoConnection.into());
         }
-        let id = self.open_connection(&opening, packet.bytes(), ends, service, &choice.server)?;
+        let id = self.open_connection(&opening, packet.bytes(), ends, service, &choice.target)?;
         self.remember(&choice, service, Some(id))?;
         Ok(Hit {
             id,

@@ -116,6 +116,8 @@ struct ServerState {
     overloaded: bool,
     /// Whether it gets none because the operator says so. Thresholds have no say in this.
     marked_overloaded: bool,
+    /// Whether its number of connections matters: it has thresholds, or its scheduler ranks by load.
+    is_weighed: bool,
     /// Its thresholds.
     upper: u32,
     lower: u32,
@@ -148,6 +150,7 @@ impl Default for ServerState {
             local_pressure: None,
             overloaded: false,
             marked_overloaded: false,
+            is_weighed: false,
             upper: 0,
             lower: 0,
             service: u32::MAX,

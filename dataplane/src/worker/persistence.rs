@@ -1,16 +1,16 @@
 //! Persistence: the server of a new connection is the one that its client got before, which a template remembers.
 
-use super::schedule::{Ends, Refusal, no_server};
+use super::schedule::{Ends, Refusal, Target, no_server};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, Flags, FlowIndex, InsertError, Record, RecordId, Template};
 use crate::packet::{AddressDigest, FlowKey, Headers, ipv4, sip, udp};
-use crate::service::{PersistenceEngine, Server, Service, ServiceKey};
+use crate::service::{Extras, PersistenceEngine, Service, ServiceKey};
 
 /// Where a new connection goes.
 pub(super) struct Choice {
-    /// The server, with the port that this packet goes to.
-    pub(super) server: Server,
+    /// The server.
+    pub(super) target: Target,
     /// The client's memory of it, if the service keeps one.
     memory: Option<Memory>,
 }
@@ -33,26 +33,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         frame: &[u8],
         ends: &Ends,
     ) -> Result<Choice, Refusal> {
-        let mut memory = match self.snapshot.service(slot) {
-            Some(service) => self.memory_of(service, headers, frame, ends)?,
-            None => None,
-        };
-        let known = memory.as_mut().and_then(|memory| self.recall(memory));
-        let server = match known {
-            Some(server) => server,
-            None => self
-                .pick_in(slot, ends)
-                .ok_or_else(|| no_server(&self.snapshot, ends.destination))?,
-        };
-        let service = self.snapshot.service(slot);
-        let port = service.map(|service| service.port_of(&server, ends.destination_port));
-        Ok(Choice {
-            server: Server {
-                port: port.unwrap_or(server.port),
-                ..server
-            },
-            memory,
-        })
+        let (mut memory, mut known) = (None, None);
+        if self.snapshot.extras(slot).has_any(Extras::PERSISTENCE)
+            && let Some(service) = self.snapshot.service(slot)
+        {
+            let mut of_client = self.memory_of(service, headers, frame, ends)?;
+            known = of_client
+                .as_mut()
+                .and_then(|memory| self.recall(memory, slot, ends, headers.protocol));
+            memory = of_client;
+        }
+        let picked = known.or_else(|| self.pick_in(slot, ends, headers.protocol));
+        let target = picked.ok_or_else(|| no_server(&self.snapshot, ends.destination))?;
+        Ok(Choice { target, memory })
     }
 
     /// What the packet's client is known by, if the service keeps its clients.
@@ -95,9 +88,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The server that the client's template remembers. One that must not be used any more is retired: then the client
     /// gets a new template beside it. With several workers it is here that the worker would be asked whose shard the
     /// client's masked address is in; so far there is one.
-    fn recall(&mut self, memory: &mut Memory) -> Option<Server> {
+    fn recall(&mut self, memory: &mut Memory, asked: u32, ends: &Ends, protocol: u8) -> Option<Target> {
         let id = self.table.find_template(&memory.template, memory.key)?;
-        let server = self.usable(self.table.get(id).server);
+        let server = self.usable(self.table.get(id).server, asked, ends, protocol);
         if server.is_some() {
             memory.found = Some(id);
         } else {
@@ -106,13 +99,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         server
     }
 
-    /// The server in that slot as it is configured, if its clients may go on to it.
-    fn usable(&self, slot: u32) -> Option<Server> {
+    /// The server in that slot as it is configured, if its clients may go on to it, for a packet that asks for the
+    /// service `asked`.
+    fn usable(&self, slot: u32, asked: u32, ends: &Ends, protocol: u8) -> Option<Target> {
         let state = self.servers.get(slot as usize)?;
         let service = self.snapshot.service(state.service)?;
         let server = service.servers.get(state.position as usize)?;
         let quiesced = server.weight == 0 && self.snapshot.settings.expire_quiescent_template;
-        (server.slot == slot && !quiesced).then(|| server.clone())
+        let asked = self.snapshot.service(asked)?;
+        let target = || Target::of(asked, server, ends.destination_port, protocol);
+        (server.slot == slot && !quiesced).then(target)
     }
 
     /// Remembers where a client went, now that a packet of it has gone there: by `connection`, which is then held to the
@@ -128,7 +124,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         };
         let id = match memory.found {
             Some(id) => Ok(id),
-            None => self.make_template(memory, service, &choice.server),
+            None => self.make_template(memory, service, &choice.target),
         };
         let id = id.map_err(|InsertError::TableFull| {
             if let Some(connection) = connection {
@@ -152,7 +148,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &mut self,
         memory: &Memory,
         service: u32,
-        server: &Server,
+        server: &Target,
     ) -> Result<RecordId, InsertError> {
         let mut record = Record::template(memory.key, server.mode, memory.timeout);
         record.server = server.slot;

@@ -4,7 +4,8 @@ use super::connection::ServerLoads;
 use super::forwarding::Way;
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{FlowIndex, RecordId};
+use crate::flow::{FlowIndex, Mode, RecordId};
+use crate::local;
 use crate::neighbour::AddressClass;
 use crate::packet::{Headers, Packet, PortId, ipv4, sctp, tcp};
 use crate::scheduler::{Arrival, Scheduler};
@@ -65,6 +66,32 @@ pub(super) struct Ends {
     pub(super) destination_port: u16,
 }
 
+/// The server that a connection is opened to.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    /// Its slot.
+    pub(super) slot: u32,
+    /// Its forwarding mode.
+    pub(super) mode: Mode,
+    /// What its local ports know it as: with the port that this connection goes to.
+    pub(super) end: local::Server,
+}
+
+impl Target {
+    /// One of a service's servers, for a packet of that protocol to this port.
+    pub(super) fn of(service: &Service, server: &Server, port: u16, protocol: u8) -> Target {
+        Target {
+            slot: server.slot,
+            mode: server.mode,
+            end: local::Server {
+                address: server.address,
+                port: service.port_of(server, port),
+                protocol,
+            },
+        }
+    }
+}
+
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Finds a server for a packet that belongs to no connection, and opens one.
     #[cold]
@@ -79,12 +106,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if self.snapshot.addresses.class_of(ends.source) != AddressClass::None {
             return Err(DropReason::BadSource.into());
         }
-        let marked = service_of_mark(&self.snapshot, headers, &ends, Some(port));
         let class = self.snapshot.addresses.class_of(ends.destination);
+        let marked = service_of_mark(&self.snapshot, headers, &ends, Some(port));
         if class == AddressClass::None && (marked.is_none() || !may_open(headers, &self.snapshot.settings)) {
             return self.pass_by(headers, packet, &ends, port);
         }
-        let service = service_for(&self.snapshot, headers, &ends, marked)?;
+        let service = service_for(&self.snapshot, headers, &ends, class, marked)?;
         // A mark may be that of TCP packets too.
         let one_packet = service.one_packet && headers.protocol == ipv4::UDP;
         let slot = service.slot;
@@ -93,10 +120,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if one_packet {
             self.remember(&choice, slot, None)?;
             return self
-                .forward_once(headers, packet, &ends, &choice.server, port)
+                .forward_once(headers, packet, &ends, &choice.target, port)
                 .map(Scheduled::Once);
         }
-        let id = self.open_connection(headers, packet.bytes(), &ends, slot, &choice.server)?;
+        let id = self.open_connection(headers, packet.bytes(), &ends, slot, &choice.target)?;
         self.remember(&choice, slot, Some(id))?;
         Ok(Scheduled::Connection(id))
     }
@@ -115,7 +142,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// The server of a service that a new connection between these ends goes to.
-    pub(super) fn pick_in(&mut self, slot: u32, ends: &Ends) -> Option<Server> {
+    pub(super) fn pick_in(&mut self, slot: u32, ends: &Ends, protocol: u8) -> Option<Target> {
         let service = self.snapshot.service(slot)?;
         let state = self.services[slot as usize].as_mut()?;
         let loads = ServerLoads {
@@ -130,7 +157,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             random: next_random(&mut self.draws),
         };
         let at = state.scheduler.pick(service, &loads, &arrival)?;
-        Some(service.servers[at].clone())
+        let server = service.servers.get(at)?;
+        Some(Target::of(service, server, ends.destination_port, protocol))
     }
 }
 
@@ -170,13 +198,11 @@ fn service_for<'a>(
     snapshot: &'a Snapshot,
     headers: &Headers,
     ends: &Ends,
+    class: AddressClass,
     marked: Option<&'a Service>,
 ) -> Result<&'a Service, Refusal> {
-    let (no_service, _) = snapshot.vip_policy(ends.destination);
-    let silent = no_service == NoService::Drop || ends_something(headers);
-    let reply = if silent { Reply::Silence } else { Reply::Reset };
-    let refusal = |reason| Refusal { reason, reply };
-    match snapshot.addresses.class_of(ends.destination) {
+    let refusal = |reason| no_service(snapshot, headers, ends, reason);
+    match class {
         AddressClass::Vip => {}
         AddressClass::None if marked.is_some() => {}
         _ => return Err(refusal(DropReason::NoConnection)),
@@ -192,7 +218,16 @@ fn service_for<'a>(
         let found = snapshot.find_for(ends.destination, ends.destination_port, protocol);
         found.map(AsRef::as_ref)
     });
-    service.ok_or(refusal(DropReason::NoService))
+    service.ok_or_else(|| refusal(DropReason::NoService))
+}
+
+/// What becomes of a packet that no service takes.
+#[cold]
+fn no_service(snapshot: &Snapshot, headers: &Headers, ends: &Ends, reason: DropReason) -> Refusal {
+    let (policy, _) = snapshot.vip_policy(ends.destination);
+    let silent = policy == NoService::Drop || ends_something(headers);
+    let reply = if silent { Reply::Silence } else { Reply::Reset };
+    Refusal { reason, reply }
 }
 
 /// Whether this is a reset or an abort. It is never answered (RFC 9293 3.10.7.1, RFC 9260 8.4), so it must not use up
