@@ -81,6 +81,19 @@ impl Server {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rotation(u32);
 
+impl Rotation {
+    /// The place of the next one of these addresses.
+    fn place(self, addresses: &[IpAddr]) -> usize {
+        let next = self.0 as usize;
+        if next < addresses.len() { next } else { 0 }
+    }
+
+    /// After the address at that place.
+    const fn behind(place: usize) -> Rotation {
+        Rotation(place as u32 + 1)
+    }
+}
+
 impl LocalPorts {
     /// Takes a port towards `server` from the next address of the pool, of the server's family, that has one: in the
     /// shard `wanted` if any address has one there, else in another of `mine`, the caller's shards. The work is one or
@@ -88,7 +101,29 @@ impl LocalPorts {
     ///
     /// # Errors
     /// As [`LocalPorts::take`]; a pool without addresses of that family is exhausted.
+    #[inline]
     pub fn take_from_pool(
+        &mut self,
+        pool: &LipPool,
+        rotation: &mut Rotation,
+        server: &Server,
+        wanted: Shard,
+        mine: ShardSet,
+    ) -> Result<Taken, TakeError> {
+        let addresses = pool.towards(server.address.is_ipv6());
+        let at = rotation.place(addresses);
+        if let Some(local) = addresses.get(at)
+            && let Ok(taken) = self.attempt(&server.pair(*local), pool.ports, wanted, ShardSet::EMPTY)
+        {
+            *rotation = Rotation::behind(at);
+            return Ok(taken);
+        }
+        self.take_from_others(pool, rotation, server, wanted, mine)
+    }
+
+    /// As [`LocalPorts::take_from_pool`], where the next address has no port in the shard `wanted`.
+    #[cold]
+    fn take_from_others(
         &mut self,
         pool: &LipPool,
         rotation: &mut Rotation,
@@ -100,14 +135,14 @@ impl LocalPorts {
         // Fall-backs, in this order: another shard of the first address that has one free, the first closing
         // connection, and what went wrong.
         let (mut elsewhere, mut recyclable, mut memory) = (None, None, false);
-        let mut next = rotation.0 as usize;
+        let mut next = *rotation;
         for _ in addresses {
-            let at = if next < addresses.len() { next } else { 0 };
-            next = at + 1;
+            let at = next.place(addresses);
+            next = Rotation::behind(at);
             let pair = server.pair(addresses[at]);
             match self.attempt(&pair, pool.ports, wanted, ShardSet::EMPTY) {
                 Ok(taken) => {
-                    *rotation = Rotation(next as u32);
+                    *rotation = next;
                     return Ok(taken);
                 }
                 Err(Miss::Memory) => memory = true,
@@ -118,7 +153,7 @@ impl LocalPorts {
             }
         }
         if let Some((next, pair)) = elsewhere {
-            *rotation = Rotation(next as u32);
+            *rotation = next;
             match self.attempt(&pair, pool.ports, wanted, mine) {
                 Ok(taken) => return Ok(taken),
                 Err(_) => memory = true,

@@ -167,12 +167,14 @@ impl LocalPorts {
             return false;
         };
         let slot = &mut self.sets[set];
-        let id = slot.pair;
+        let (id, was_dry) = (slot.pair, !slot.has_free());
         if !self.blocks.push(slot, port) {
             return false;
         }
         let idle = slot.used() == 0;
-        self.pairs[id].set_free(shard, true);
+        if was_dry {
+            self.pairs[id].set_free(shard, true);
+        }
         if idle {
             self.rest(set);
         }
@@ -224,18 +226,23 @@ impl LocalPorts {
             set = self.find_set(&sought, wanted);
         }
         let drawn = self.draw_from_pair(&sought, id, wanted, set, allowed);
-        if let Ok(taken) = drawn {
-            let slot = &mut self.pairs[id];
-            slot.used += 1;
-            let address = &mut self.addresses[slot.address];
-            address.count_taken(slot.used, taken.borrowed);
-            self.may_run_low |= is_high(slot.used, address.capacity);
-            if taken.borrowed {
-                self.counts.of_mut(id).borrowed += 1;
+        match &drawn {
+            Ok(taken) => {
+                self.held = 0;
+                let slot = &mut self.pairs[id];
+                slot.used += 1;
+                let address = &mut self.addresses[slot.address];
+                address.count_taken(slot.used, taken.borrowed);
+                self.may_run_low |= is_high(slot.used, address.capacity);
+                if taken.borrowed {
+                    self.counts.of_mut(id).borrowed += 1;
+                }
+            }
+            Err(_) => {
+                self.may_run_low = true;
+                self.settle(id);
             }
         }
-        self.may_run_low |= drawn.is_err();
-        self.settle(id);
         drawn
     }
 
@@ -268,6 +275,7 @@ impl LocalPorts {
     }
 
     /// Hands out a port of the held pair `id`, whose set in `wanted` is `set`.
+    #[inline]
     fn draw_from_pair(
         &mut self,
         sought: &Sought,
@@ -279,15 +287,16 @@ impl LocalPorts {
         let slot = &self.pairs[id];
         let free = slot.free();
         let borrowed = !free.contains(wanted);
-        let port = if borrowed {
+        let (shard, set) = if borrowed {
             let Some(shard) = free.and(allowed).next_from(wanted) else {
                 let closing = (slot.closing_first != 0).then_some(RecordId(slot.closing_first));
                 return Err(Miss::Dry { free, closing });
             };
-            self.draw_in(sought, id, shard, None)
+            (shard, None)
         } else {
-            self.draw_in(sought, id, wanted, set)
+            (wanted, set)
         };
+        let port = self.draw_in(sought, id, shard, set);
         port.map(|port| Taken {
             local: sought.pair.local,
             port,
@@ -298,6 +307,7 @@ impl LocalPorts {
     }
 
     /// Hands out a port of the held pair `id` in `shard`, whose set is `set` if that was looked up already.
+    #[inline]
     fn draw_in(&mut self, sought: &Sought, id: u32, shard: Shard, set: Option<u32>) -> Option<u16> {
         let set = match set.or_else(|| self.find_set(sought, shard)) {
             Some(set) => set,
@@ -308,33 +318,41 @@ impl LocalPorts {
             self.idle_sets.unlink(&mut self.sets, set);
         }
         let port = self.draw(set, sought.pair.local, shard);
-        self.pairs[id].set_free(shard, self.sets[set].has_free());
-        if self.sets[set].is_new() {
+        let slot = &self.sets[set];
+        if !slot.has_free() {
+            self.pairs[id].set_free(shard, false);
+        }
+        if slot.is_new() {
             self.drop_set(set);
         }
         port
     }
 
     /// A never-used port of `set` first; then the one that was released first.
+    #[inline]
     fn draw(&mut self, set: u32, local: IpAddr, shard: Shard) -> Option<u16> {
         let key = &self.key;
-        let port_of = |block| key.port_for(local, shard, block);
         let slot = &mut self.sets[set];
-        if let Some(port) = self
-            .blocks
-            .issue(slot, Growth::Modest, port_of)
+        self.blocks
+            .issue(slot, Growth::Modest, |block| key.port_for(local, shard, block))
             .or_else(|| self.blocks.pop(slot))
-        {
-            return Some(port);
-        }
-        if let Some(port) = self.blocks.issue(slot, Growth::Urgent, port_of) {
+            .or_else(|| self.draw_last(set, local, shard))
+    }
+
+    /// As [`LocalPorts::draw`], of a set that has none left but by the last memory, or that of others.
+    #[cold]
+    fn draw_last(&mut self, set: u32, local: IpAddr, shard: Shard) -> Option<u16> {
+        let issue = |ports: &mut LocalPorts| {
+            let key = &ports.key;
+            let port_of = |block| key.port_for(local, shard, block);
+            ports.blocks.issue(&mut ports.sets[set], Growth::Urgent, port_of)
+        };
+        if let Some(port) = issue(self) {
             return Some(port);
         }
         // `free` said that there is a port, so only a block is missing: an idle set holds at least one.
         self.forget_idle_set(self.idle_sets.first()?);
-        let key = &self.key;
-        let port_of = |block| key.port_for(local, shard, block);
-        self.blocks.issue(&mut self.sets[set], Growth::Urgent, port_of)
+        issue(self)
     }
 
     /// The pair that a slot is about.
@@ -353,7 +371,7 @@ impl LocalPorts {
         self.pair_index.find(sought.hash, |id| self.is_pair(id, sought))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_set(&self, sought: &Sought, shard: Shard) -> Option<u32> {
         self.set_index.find(self.hasher.set(sought.hash, shard), |id| {
             let set = &self.sets[id];

@@ -185,6 +185,7 @@ impl Blocks {
     }
 
     /// Hands out the next port of `set` that was never used, when there is one and memory for its return.
+    #[inline]
     pub(super) fn issue(
         &mut self,
         set: &mut PortSet,
@@ -218,6 +219,7 @@ impl Blocks {
     }
 
     /// Takes the port of `set` that was released first.
+    #[inline]
     pub(super) fn pop(&mut self, set: &mut PortSet) -> Option<u16> {
         if set.queued == 0 {
             return None;

@@ -93,6 +93,13 @@ impl SchedulerState {
         });
     }
 
+    /// Whether it heeds [`Arrival::random`].
+    #[inline]
+    #[must_use]
+    pub fn draws(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Twos(_))
+    }
+
     /// Whether it has to be told of loads.
     #[must_use]
     pub fn ranks(&self) -> bool {

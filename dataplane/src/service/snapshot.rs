@@ -51,7 +51,8 @@ pub struct Snapshot {
     services: Vec<Option<Arc<Service>>>,
     /// By service slot.
     extras: Vec<Extras>,
-    by_key: HashMap<ServiceKey, u32>,
+    /// By [`ServiceKey::words`].
+    by_key: HashMap<(u128, u32), u32>,
     /// By server slot.
     present: Vec<Presence>,
     has_nat: bool,
@@ -106,7 +107,7 @@ impl Snapshot {
         }
         for service in services.iter().flatten() {
             service.prepare(network.shards.workers().into());
-            by_key.insert(service.key, service.slot);
+            by_key.insert(service.key.words(), service.slot);
             for server in &service.servers {
                 mark_present(server.slot, presence(service, server));
                 has_nat |= server.mode == Mode::Nat;
@@ -172,23 +173,33 @@ impl Snapshot {
     }
 
     /// The service that is addressed by `key`.
+    #[inline]
     #[must_use]
     pub fn find(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
-        self.service(*self.by_key.get(key)?)
+        self.service(*self.by_key.get(&key.words())?)
     }
 
     /// The service of packets to this endpoint (port in host order). One on that very port comes first; then, as in LVS,
     /// the persistent service of FTP's port for what may be data of FTP, and the one for all ports.
+    #[inline]
     #[must_use]
     pub fn find_for(&self, address: IpAddr, port: u16, protocol: Protocol) -> Option<&Arc<Service>> {
+        let at = |port| self.find(&ServiceKey::new(address, port, protocol));
+        at(port).or_else(|| self.find_persistent(address, port, protocol))
+    }
+
+    /// The persistent service of more than one port that packets to this endpoint are for.
+    #[cold]
+    fn find_persistent(&self, address: IpAddr, port: u16, protocol: Protocol) -> Option<&Arc<Service>> {
         const FTP: u16 = 21;
         const FTP_DATA: u16 = 20;
-        let at = |port| self.find(&ServiceKey::new(address, port, protocol));
-        let persistent = |port| at(port).filter(|service| service.persistence.is_some());
+        let persistent = |port| {
+            let found = self.find(&ServiceKey::new(address, port, protocol));
+            found.filter(|service| service.persistence.is_some())
+        };
         let maybe_data = protocol == Protocol::Tcp && (port == FTP_DATA || port >= 1024);
-        at(port)
-            .or_else(|| persistent(FTP).filter(|_| maybe_data))
-            .or_else(|| persistent(0))
+        let data = persistent(FTP).filter(|_| maybe_data);
+        data.or_else(|| persistent(0))
     }
 
     /// Whether there is neither a service nor a rule of SNAT. LVS then touches no packet, not even of the connections

@@ -122,29 +122,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.admission
                 .embryonic_changed(false, record.tcp_state().is_embryonic());
         }
-        let group = if record.flags.has(Flags::SNAT) {
-            Group::Rule(record.server)
-        } else if record.flags.has(Flags::TEMPLATE) {
-            return;
-        } else {
-            if let Some(count) = self.admission.services.get_mut(record.service as usize) {
-                count.connections += 1;
-            }
-            if !self.snapshot.extras(record.service).has_any(Extras::LIMITS)
-                || !self.counts_clients(record.service)
-            {
-                return;
-            }
-            Group::Service(record.service)
-        };
+        if record.flags.has(Flags::SNAT) {
+            self.count_client(Group::Rule(record.server), id);
+        } else if let Some(count) = self.admission.services.get_mut(record.service as usize) {
+            count.connections += 1;
+        }
+    }
+
+    /// Counts a connection that has been opened, of a service with limits, where it counts clients one by one.
+    pub(super) fn count_in_limits(&mut self, id: RecordId, slot: u32) {
+        let service = self.snapshot.service(slot);
+        if service.is_some_and(|service| service.policy.limits.by_client()) {
+            self.count_client(Group::Service(slot), id);
+        }
+    }
+
+    fn count_client(&mut self, group: Group, id: RecordId) {
         let client = client_of(&self.table, self.table.get(id));
         let counted = self.clients.add(group, client, self.now);
         debug_assert!(counted, "a client has a place as long as a connection has");
-    }
-
-    fn counts_clients(&self, slot: u32) -> bool {
-        let service = self.snapshot.service(slot);
-        service.is_some_and(|service| service.policy.limits.by_client())
     }
 
     /// Counts a connection that ends, and is still in the table.

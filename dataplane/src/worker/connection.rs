@@ -9,7 +9,7 @@ use crate::flow::{
 use crate::local::Pair;
 use crate::packet::{Headers, ipv4, sctp};
 use crate::scheduler::{Load, Loads};
-use crate::service::Server;
+use crate::service::{Extras, Server};
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Puts a new connection into the table and starts its timer. The first packet has still to be seen, which changes no
@@ -17,14 +17,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// `addresses` are those of one with an IPv6 key.
     pub(super) fn open(
         &mut self,
-        mut record: Record,
-        addresses: Option<Addresses6>,
+        record: &mut Record,
+        addresses: Option<&Addresses6>,
     ) -> Result<RecordId, InsertError> {
         record.stamp(self.now);
         let active = record.protocol == ipv4::TCP && record.tcp_state().is_active();
         record.flags.set(Flags::INACTIVE, !active);
         let server = record.server;
-        let deadline = self.snapshot.timeouts_of(&record).deadline(&record);
+        let extras = self.snapshot.extras(record.service);
+        let deadline = self.snapshot.timeouts_of(record).deadline(record);
         let id = match addresses {
             None => self.table.insert(record)?,
             Some(addresses) => self.table.insert_v6(record, addresses)?,
@@ -40,10 +41,22 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stats.opened.add(1);
         self.count_connections();
         self.weigh(server);
-        self.count_in(id, &record);
-        self.follow_sequences(id);
-        self.disturbed.opened = true;
+        self.count_in(id, record);
+        if extras.has_any(Extras::LIMITS.with(Extras::RESETS)) {
+            self.open_extras(id, record.service, extras);
+        }
         Ok(id)
+    }
+
+    /// What few services want of a connection that has been opened.
+    #[cold]
+    fn open_extras(&mut self, id: RecordId, service: u32, extras: Extras) {
+        if extras.has_any(Extras::LIMITS) {
+            self.count_in_limits(id, service);
+        }
+        if extras.has_any(Extras::RESETS) {
+            self.follow_sequences(id);
+        }
     }
 
     /// Ends a connection: its timer, its place in the table, its local port.
@@ -80,7 +93,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.table.remove(id);
         self.count_connections();
         self.weigh(record.server);
-        self.disturbed.closed = true;
+        self.has_closed = true;
     }
 
     /// A packet of the connection: the state machine, the timer, the counts.

@@ -5,7 +5,7 @@ use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Record, RecordId, TcpState};
 use crate::packet::{Headers, Packet, PortRules, craft, ipv4, parse, tcp};
-use crate::service::{Extras, OnRemove, Presence, Service, Snapshot};
+use crate::service::{OnRemove, Presence, Service, Snapshot};
 use crate::time::Tick;
 
 /// What is to become of a connection whose server is not there as usual.
@@ -106,11 +106,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         is_ours.then(|| self.snapshot.service(record.service).map(AsRef::as_ref))?
     }
 
-    /// Keeps the sequence numbers of a new TCP connection, where its service may want it reset. Without room for them it
+    /// Keeps the sequence numbers of a new TCP connection, which its service may want reset. Without room for them it
     /// will end in silence.
     pub(super) fn follow_sequences(&mut self, id: RecordId) {
-        let record = self.table.get(id);
-        if record.protocol == ipv4::TCP && self.snapshot.extras(record.service).has_any(Extras::RESETS) {
+        if self.table.get(id).protocol == ipv4::TCP {
             let _ = self.table.extend(id);
         }
     }

@@ -216,14 +216,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
         self.admit(service, &opening, ends)
             .map_err(|refusal| refusal.reason)?;
-        let choice = self.choose(service, &opening, packet.bytes(), ends);
-        let choice = choice.map_err(|Refusal { reason, .. }| reason)?;
-        if choice.target.mode == Mode::Fullnat {
+        let mut memory = None;
+        let server = self.choose(service, &opening, packet.bytes(), ends, &mut memory);
+        let server = server.map_err(|Refusal { reason, .. }| reason)?;
+        if server.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.
             return Err(DropReason::NoConnection.into());
         }
-        let id = self.open_connection(&opening, packet.bytes(), ends, service, &choice.target)?;
-        self.remember(&choice, service, Some(id))?;
+        let id = self.open_connection(&opening, packet.bytes(), ends, service, &server)?;
+        if let Some(memory) = &memory {
+            self.remember(memory, &server, service, Some(id))?;
+        }
         Ok(Hit {
             id,
             direction: Direction::Inbound,

@@ -208,7 +208,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     passed_errors: RateLimit,
     events: housekeeping::EventGate,
     announcer: Announcer,
-    disturbed: forwarding::Disturbed,
+    /// Whether connections have been closed since the burst was looked up.
+    has_closed: bool,
     neighbour_words: Arc<NeighbourWords>,
     owned: ShardSet,
     listings: listing::Listings,
@@ -282,7 +283,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             passed_errors: RateLimit::default(),
             events: housekeeping::EventGate::default(),
             announcer: housekeeping::announcer(),
-            disturbed: forwarding::Disturbed::default(),
+            has_closed: false,
             owned: snapshot.shards.owned_by(number),
             listings: listing::Listings::default(),
             sweep: housekeeping::Sweep::default(),

@@ -20,6 +20,7 @@ const BLOCKS: u16 = 512;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Opens a connection of a service to one of its servers for the packet between these ends.
+    #[inline]
     pub(super) fn open_connection(
         &mut self,
         headers: &Headers,
@@ -61,7 +62,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let addresses = addresses_between(&record, ends, server.end.address, answered);
         let opened = self
-            .open(record, addresses)
+            .open(&mut record, addresses.as_ref())
             .map_err(|InsertError::TableFull| self.take_back(&server.end, taken))?;
         if let Some(taken) = taken {
             self.succeed_former(opened, &server.end, &taken);
@@ -187,6 +188,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Takes a local port towards a server for a service: see [`Worker::take_or_recycle`].
+    #[inline]
     fn give_local_port(&mut self, server: &Target, ends: &Ends, service: u32) -> Result<Taken, Refusal> {
         let given = self.take_or_recycle(&server.end, |worker| {
             worker.take_local_port(server, ends, service)
@@ -225,6 +227,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Takes a local port towards `end` by `take`. When none is free, the connection that has been closing longest
     /// between these addresses gives up its own. [`Worker::succeed_former`] has to follow.
+    #[inline]
     pub(super) fn take_or_recycle(
         &mut self,
         end: &local::Server,
@@ -257,6 +260,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Tries the service's groups of local addresses in their order.
+    #[inline]
     fn take_local_port(&mut self, server: &Target, ends: &Ends, slot: u32) -> Result<Taken, TakeError> {
         let mut failure = TakeError::Exhausted { recyclable: None };
         let wanted = self.shard_key.shard_of(ends.source, ends.source_port);

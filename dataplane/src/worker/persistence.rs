@@ -7,16 +7,8 @@ use crate::flow::{ConnectionTable, Flags, FlowIndex, InsertError, Record, Record
 use crate::packet::{AddressDigest, FlowKey, Headers, ipv4, sip, udp};
 use crate::service::{Extras, PersistenceEngine, Service, ServiceKey};
 
-/// Where a new connection goes.
-pub(super) struct Choice {
-    /// The server.
-    pub(super) target: Target,
-    /// The client's memory of it, if the service keeps one.
-    memory: Option<Memory>,
-}
-
-/// A template, found or to be made.
-struct Memory {
+/// A service's memory of a client, if it keeps one: a template, found or to be made.
+pub(super) struct Memory {
     template: Template,
     key: FlowKey,
     found: Option<RecordId>,
@@ -25,27 +17,43 @@ struct Memory {
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Chooses the server of a service that the connection of a packet between these ends goes to: that of the client's
-    /// template, whatever its weight or load is, else the scheduler's.
+    /// template, whatever its weight or load is, else the scheduler's. What [`Worker::remember`] has to know then goes
+    /// to `memory`.
+    #[inline]
     pub(super) fn choose(
         &mut self,
         slot: u32,
         headers: &Headers,
         frame: &[u8],
         ends: &Ends,
-    ) -> Result<Choice, Refusal> {
-        let (mut memory, mut known) = (None, None);
+        memory: &mut Option<Memory>,
+    ) -> Result<Target, Refusal> {
         if self.snapshot.extras(slot).has_any(Extras::PERSISTENCE)
-            && let Some(service) = self.snapshot.service(slot)
+            && let Some(known) = self.recall_client(slot, headers, frame, ends, memory)?
         {
-            let mut of_client = self.memory_of(service, headers, frame, ends)?;
-            known = of_client
-                .as_mut()
-                .and_then(|memory| self.recall(memory, slot, ends, headers.protocol));
-            memory = of_client;
+            return Ok(known);
         }
-        let picked = known.or_else(|| self.pick_in(slot, ends, headers.protocol));
-        let target = picked.ok_or_else(|| no_server(&self.snapshot, ends.destination))?;
-        Ok(Choice { target, memory })
+        match self.pick_in(slot, ends, headers.protocol) {
+            Some(picked) => Ok(picked),
+            None => Err(no_server(&self.snapshot, ends.destination)),
+        }
+    }
+
+    /// The server that a service remembers of a packet's client.
+    #[cold]
+    fn recall_client(
+        &mut self,
+        slot: u32,
+        headers: &Headers,
+        frame: &[u8],
+        ends: &Ends,
+        memory: &mut Option<Memory>,
+    ) -> Result<Option<Target>, Refusal> {
+        if let Some(service) = self.snapshot.service(slot) {
+            *memory = self.memory_of(service, headers, frame, ends)?;
+        }
+        let known = memory.as_mut();
+        Ok(known.and_then(|memory| self.recall(memory, slot, ends, headers.protocol)))
     }
 
     /// What the packet's client is known by, if the service keeps its clients.
@@ -115,16 +123,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// template, or by none. When there is no room, the connection ends.
     pub(super) fn remember(
         &mut self,
-        choice: &Choice,
+        memory: &Memory,
+        server: &Target,
         service: u32,
         connection: Option<RecordId>,
     ) -> Result<(), Refusal> {
-        let Some(memory) = &choice.memory else {
-            return Ok(());
-        };
         let id = match memory.found {
             Some(id) => Ok(id),
-            None => self.make_template(memory, service, &choice.target),
+            None => self.make_template(memory, service, server),
         };
         let id = id.map_err(|InsertError::TableFull| {
             if let Some(connection) = connection {
@@ -154,7 +160,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         record.server = server.slot;
         record.service = service;
         record.stamp(self.now);
-        let id = self.table.insert_template(record, &memory.template)?;
+        let id = self.table.insert_template(&record, &memory.template)?;
         let deadline = self.now.after(memory.timeout);
         self.wheel.insert(self.table.records_mut(), id, deadline);
         self.stats.servers[server.slot as usize].templates.up();

@@ -102,29 +102,42 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         packet: &mut I::Packet,
         port: PortId,
     ) -> Result<Scheduled, Refusal> {
-        let ends = super::ends::of(headers, packet.bytes());
+        let frame = packet.bytes();
+        let ends = super::ends::of(headers, frame);
         if self.snapshot.addresses.class_of(ends.source) != AddressClass::None {
             return Err(DropReason::BadSource.into());
         }
-        let class = self.snapshot.addresses.class_of(ends.destination);
-        let marked = service_of_mark(&self.snapshot, headers, &ends, Some(port));
-        if class == AddressClass::None && (marked.is_none() || !may_open(headers, &self.snapshot.settings)) {
+        let marked = if self.snapshot.marks.is_empty() {
+            None
+        } else {
+            service_of_mark(&self.snapshot, headers, &ends, Some(port))
+        };
+        // Where nothing passes by, steering has let through only what is to a VIP or to a local address.
+        if self.passes_by
+            && (marked.is_none() || !may_open(headers, &self.snapshot.settings))
+            && self.snapshot.addresses.class_of(ends.destination) == AddressClass::None
+        {
             return self.pass_by(headers, packet, &ends, port);
         }
-        let service = service_for(&self.snapshot, headers, &ends, class, marked)?;
+        let service = service_for(&self.snapshot, headers, &ends, marked)?;
         // A mark may be that of TCP packets too.
         let one_packet = service.one_packet && headers.protocol == ipv4::UDP;
         let slot = service.slot;
         self.admit(slot, headers, &ends)?;
-        let choice = self.choose(slot, headers, packet.bytes(), &ends)?;
+        let mut memory = None;
+        let server = self.choose(slot, headers, frame, &ends, &mut memory)?;
         if one_packet {
-            self.remember(&choice, slot, None)?;
+            if let Some(memory) = &memory {
+                self.remember(memory, &server, slot, None)?;
+            }
             return self
-                .forward_once(headers, packet, &ends, &choice.target, port)
+                .forward_once(headers, packet, &ends, &server, port)
                 .map(Scheduled::Once);
         }
-        let id = self.open_connection(headers, packet.bytes(), &ends, slot, &choice.target)?;
-        self.remember(&choice, slot, Some(id))?;
+        let id = self.open_connection(headers, frame, &ends, slot, &server)?;
+        if let Some(memory) = &memory {
+            self.remember(memory, &server, slot, Some(id))?;
+        }
         Ok(Scheduled::Connection(id))
     }
 
@@ -142,6 +155,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// The server of a service that a new connection between these ends goes to.
+    #[inline]
     pub(super) fn pick_in(&mut self, slot: u32, ends: &Ends, protocol: u8) -> Option<Target> {
         let service = self.snapshot.service(slot)?;
         let state = self.services[slot as usize].as_mut()?;
@@ -154,7 +168,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             source_port: ends.source_port,
             destination: ends.destination,
             now: self.now,
-            random: next_random(&mut self.draws),
+            random: if state.scheduler.draws() {
+                next_random(&mut self.draws)
+            } else {
+                0
+            },
         };
         let at = state.scheduler.pick(service, &loads, &arrival)?;
         let server = service.servers.get(at)?;
@@ -164,15 +182,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
 /// The service of the firewall mark that the packet gets, if there is one. It comes before those of the packet's
 /// endpoint, as in LVS.
+#[cold]
 fn service_of_mark<'a>(
     snapshot: &'a Snapshot,
     headers: &Headers,
     ends: &Ends,
     input: Option<PortId>,
 ) -> Option<&'a Service> {
-    if snapshot.marks.is_empty() {
-        return None;
-    }
     let mark = snapshot.marks.find(&MarkQuery {
         source: ends.source,
         destination: ends.destination,
@@ -194,38 +210,47 @@ fn may_open(headers: &Headers, settings: &Settings) -> bool {
 }
 
 /// The service that the packet asks for, if it may open a connection at all; `marked` is that of its firewall mark.
+#[inline]
 fn service_for<'a>(
     snapshot: &'a Snapshot,
     headers: &Headers,
     ends: &Ends,
-    class: AddressClass,
     marked: Option<&'a Service>,
 ) -> Result<&'a Service, Refusal> {
-    let refusal = |reason| no_service(snapshot, headers, ends, reason);
-    match class {
-        AddressClass::Vip => {}
-        AddressClass::None if marked.is_some() => {}
-        _ => return Err(refusal(DropReason::NoConnection)),
-    }
-    if !may_open(headers, &snapshot.settings) {
-        return Err(refusal(match headers.protocol {
-            ipv4::SCTP => DropReason::NotInit,
-            _ => DropReason::NotSyn,
-        }));
-    }
-    let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
-    let service = marked.or_else(|| {
-        let found = snapshot.find_for(ends.destination, ends.destination_port, protocol);
-        found.map(AsRef::as_ref)
-    });
-    service.ok_or_else(|| refusal(DropReason::NoService))
+    let found = match marked {
+        _ if !may_open(headers, &snapshot.settings) => None,
+        Some(_) => marked.filter(|_| is_open_to_marks(snapshot, ends)),
+        None => {
+            let protocol = Protocol::from_number(headers.protocol);
+            let find = |protocol| snapshot.find_for(ends.destination, ends.destination_port, protocol);
+            protocol.and_then(find).map(AsRef::as_ref)
+        }
+    };
+    found.ok_or_else(|| no_service(snapshot, headers, ends, marked.is_some()))
+}
+
+/// Whether a packet between these ends goes by its mark: what is to the gateway itself does not.
+#[cold]
+fn is_open_to_marks(snapshot: &Snapshot, ends: &Ends) -> bool {
+    let class = snapshot.addresses.class_of(ends.destination);
+    matches!(class, AddressClass::Vip | AddressClass::None)
 }
 
 /// What becomes of a packet that no service takes.
 #[cold]
-fn no_service(snapshot: &Snapshot, headers: &Headers, ends: &Ends, reason: DropReason) -> Refusal {
+fn no_service(snapshot: &Snapshot, headers: &Headers, ends: &Ends, marked: bool) -> Refusal {
     let (policy, _) = snapshot.vip_policy(ends.destination);
     let silent = policy == NoService::Drop || ends_something(headers);
+    let class = snapshot.addresses.class_of(ends.destination);
+    let reason = match headers.protocol {
+        _ if class != AddressClass::Vip && !(marked && class == AddressClass::None) => {
+            DropReason::NoConnection
+        }
+        ipv4::SCTP if !may_open(headers, &snapshot.settings) => DropReason::NotInit,
+        _ if !may_open(headers, &snapshot.settings) => DropReason::NotSyn,
+        number if Protocol::from_number(number).is_none() => return DropReason::UnknownProtocol.into(),
+        _ => DropReason::NoService,
+    };
     let reply = if silent { Reply::Silence } else { Reply::Reset };
     Refusal { reason, reply }
 }

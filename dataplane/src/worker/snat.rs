@@ -136,7 +136,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let addresses = opening::addresses_between(&record, ends, end.address, Some(given.local));
         let opened = self
-            .open(record, addresses)
+            .open(&mut record, addresses.as_ref())
             .map_err(|InsertError::TableFull| self.take_back(&end, Some(given)))?;
         self.succeed_former(opened, &end, &given);
         Ok(opened)
