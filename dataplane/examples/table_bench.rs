@@ -97,7 +97,7 @@ fn measure(flows: usize) -> Result<(), Box<dyn Error>> {
     let mut table = ConnectionTable::new(flows, FlowHasher::new(1, 2), true)?;
     table.touch();
     let insert = timed(flows, || {
-        Ok((0..flows as u32).try_for_each(|n| table.insert(connection(n)).map(drop))?)
+        Ok((0..flows as u32).try_for_each(|n| table.insert(&connection(n)).map(drop))?)
     })?;
 
     let mut random = Random(42);
@@ -190,7 +190,7 @@ fn churn(table: &mut ConnectionTable, flows: usize) -> Result<(), Box<dyn Error>
             table
                 .remove(RecordId(1 + random.below(flows) as u32))
                 .ok_or("the table was not full")?;
-            table.insert(connection((flows + n) as u32))?;
+            table.insert(&connection((flows + n) as u32))?;
         }
         Ok(())
     })?;

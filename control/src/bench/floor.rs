@@ -65,7 +65,7 @@ impl Floor {
             let pair = number / SERVERS;
             let local = (local_address(pair / 60_000), 1024 + (pair % 60_000) as u16);
             let outbound = FlowKey::new(server(number % SERVERS).0, SERVICE_PORT, local.0, local.1);
-            table.insert(Record::new(ipv4::UDP, Mode::Fullnat, inbound, outbound))?;
+            table.insert(&Record::new(ipv4::UDP, Mode::Fullnat, inbound, outbound))?;
         }
         Ok(Floor {
             io,

@@ -88,7 +88,7 @@ impl Expected {
         let mut text = String::from("{\n");
         let _ = writeln!(
             text,
-            "  \"about\": \"instructions for each packet; record anew with {BLESS}\","
+            "  \"about\": \"instructions for each packet, or for each connection where rows are of lives; record anew with {BLESS}\","
         );
         let _ = writeln!(text, "  \"rustc\": \"{}\",", self.compiler.release);
         let _ = writeln!(text, "  \"target\": \"{}\",", self.compiler.target);

@@ -15,6 +15,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod expected;
+mod life;
 mod ports;
 mod rows;
 

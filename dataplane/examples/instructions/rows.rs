@@ -3,6 +3,7 @@
 
 use super::carried::{Out, link};
 use super::frames::{ACK, SYN};
+use super::life;
 use super::plan::{Family, LAN, Plan, WAN};
 use super::ports::Ports;
 use super::wire::Wire;
@@ -31,6 +32,8 @@ enum Packets {
     OneWay,
     /// Each is the first one of its connection.
     First,
+    /// All that a connection has, and its end.
+    Life,
 }
 
 /// One row.
@@ -59,7 +62,7 @@ macro_rules! row {
 pub(crate) const MAC_SWAP: &str = "mac-swap";
 
 /// All rows but [`MAC_SWAP`]. The family is that of the clients.
-pub(crate) const ROWS: [Row; 15] = [
+pub(crate) const ROWS: [Row; 16] = [
     row!(
         "fullnat-udp-v4",
         web(Mode::Fullnat, Protocol::Udp),
@@ -111,10 +114,11 @@ pub(crate) const ROWS: [Row; 15] = [
         First
     ),
     row!("new-dr-udp-v4", web(Mode::Dr, Protocol::Udp), Udp, V4, First),
+    row!("life-fullnat-tcp-v4", life::plan(), Tcp, V4, Life),
 ];
 
 /// Eight servers of each family, all at the port that clients ask for.
-fn web(mode: Mode, protocol: Protocol) -> Plan {
+pub(crate) fn web(mode: Mode, protocol: Protocol) -> Plan {
     Plan::dual_web(mode, protocol, 8, 80)
 }
 
@@ -127,9 +131,12 @@ fn across() -> Plan {
 }
 
 impl Row {
-    /// Counts this row; returns how many packets that are.
+    /// Counts this row; returns how many packets that are, or lives.
     pub(crate) fn count(&self) -> usize {
         let mut rig = Rig::new(self);
+        if self.packets == Packets::Life {
+            return life::count(&mut rig, self);
+        }
         let flows = rig.open(self);
         if self.packets == Packets::First {
             return rig.count_first(self);
@@ -160,7 +167,7 @@ impl Row {
     }
 
     /// The first packet of the connection of that number; `flags` are TCP's.
-    fn request(&self, number: u16, flags: u8) -> Wire {
+    pub(crate) fn request(&self, number: u16, flags: u8) -> Wire {
         let mut from = self.family.client(1 + (number % 200) as u8, 1024 + number);
         let mut to = self.family.vip(80);
         if self.is_snat() {
@@ -175,7 +182,7 @@ impl Row {
     }
 
     /// What a server answers to that.
-    fn reply(&self, seen: &Wire, flags: u8) -> Wire {
+    pub(crate) fn reply(&self, seen: &Wire, flags: u8) -> Wire {
         match self.protocol {
             Protocol::Tcp if flags & SYN != 0 => Wire::tcp(seen.to, seen.from, flags, &[]),
             Protocol::Tcp => Wire::tcp(seen.to, seen.from, flags, DATA),
@@ -191,11 +198,11 @@ struct Flows {
     replies: Vec<Vec<u8>>,
 }
 
-struct Rig {
-    worker: Worker<Ports, TagIndex>,
-    stats: Arc<WorkerStats>,
+pub(crate) struct Rig {
+    pub(crate) worker: Worker<Ports, TagIndex>,
+    pub(crate) stats: Arc<WorkerStats>,
     macs: [dataplane::packet::MacAddr; 2],
-    now: Tick,
+    pub(crate) now: Tick,
     next: usize,
     forwarded: usize,
 }
@@ -244,7 +251,7 @@ impl Rig {
         self.turn().into_iter().map(Out::read).next()
     }
 
-    fn frame(&self, port: PortId, packet: &Wire) -> Vec<u8> {
+    pub(crate) fn frame(&self, port: PortId, packet: &Wire) -> Vec<u8> {
         link(self.macs[usize::from(port.0)], &packet.packet())
     }
 
@@ -323,7 +330,7 @@ impl Rig {
 
 /// A turn that is counted: callgrind collects within functions of this name.
 #[inline(never)]
-fn counted_turn(worker: &mut Worker<Ports, TagIndex>, now: Tick) -> usize {
+pub(crate) fn counted_turn(worker: &mut Worker<Ports, TagIndex>, now: Tick) -> usize {
     worker.turn(now)
 }
 

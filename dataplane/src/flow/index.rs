@@ -160,7 +160,7 @@ impl TagIndex {
     }
 
     /// The id under this hash that `accept` says is the one.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn find(&self, hash: u64, mut accept: impl FnMut(u32) -> bool) -> Option<u32> {
         let found = self.find_settled(hash, &mut accept);
@@ -188,11 +188,22 @@ impl TagIndex {
     ///
     /// # Errors
     /// [`Full`], and nothing has changed. Not before the number of entries that the index was made for.
+    #[inline]
     pub fn insert(&mut self, hash: u64, id: u32) -> Result<(), Full> {
         let tag = tag_of(hash);
         let home = self.home(hash);
-        let free = self.buckets[home].free_slot();
-        if let Some(slot) = free.or_else(|| self.send_a_guest_home(home)) {
+        if let Some(slot) = self.buckets[home].free_slot() {
+            self.buckets[home].put(slot, tag, id, false);
+            self.len += 1;
+            return Ok(());
+        }
+        self.insert_with_force(home, tag, hash, id)
+    }
+
+    /// As [`TagIndex::insert`], where the entry's home is full.
+    #[cold]
+    fn insert_with_force(&mut self, home: usize, tag: u16, hash: u64, id: u32) -> Result<(), Full> {
+        if let Some(slot) = self.send_a_guest_home(home) {
             self.buckets[home].put(slot, tag, id, false);
         } else if let Some((bucket, slot)) = self.make_room(home, tag) {
             let away = bucket != home;

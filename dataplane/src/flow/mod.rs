@@ -9,6 +9,7 @@ pub mod extension;
 pub mod hash;
 pub mod index;
 mod lines;
+mod recent;
 pub mod record;
 pub mod sctp;
 pub mod sequences;

@@ -368,4 +368,18 @@ mod tests {
             ["SYN_RECV", "FIN_WAIT", "TIME_WAIT", "CLOSE"]
         );
     }
+
+    /// A connection is put into the table with the state after its SYN, which goes through the rules once more then.
+    #[test]
+    fn a_syn_that_has_opened_a_connection_changes_nothing_when_it_is_seen() {
+        for mode in [Mode::Nat, Mode::Dr, Mode::Tun, Mode::Fullnat] {
+            for flags in (0..=255).filter(|flags| flags & SYN != 0 && flags & RST == 0) {
+                let first = None.next(mode, Inbound, flags);
+                assert_eq!(first.next(mode, Inbound, flags), first);
+                assert!(first.is_embryonic() && first.is_active());
+                let secure = None.next_secure(mode, Inbound, flags);
+                assert_eq!(secure.next_secure(mode, Inbound, flags), secure);
+            }
+        }
+    }
 }

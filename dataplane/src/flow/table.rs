@@ -9,6 +9,7 @@ use super::extension::Extension;
 use super::hash::FlowHasher;
 use super::index::{Probe, TagIndex};
 use super::lines::Lines;
+use super::recent::Recent;
 use super::record::{Direction, Flags, Record, RecordId};
 use super::template::{self, Template};
 use crate::arch::prefetch;
@@ -120,10 +121,12 @@ impl FlowIndex for TagIndex {
         self.find(query.hash, |id| is_meant(records, id, query))
     }
 
+    #[inline]
     fn insert(&mut self, query: &Query, id: u32) -> bool {
         TagIndex::insert(self, query.hash, id).is_ok()
     }
 
+    #[inline]
     fn insert_later(&mut self, query: &Query, id: u32) -> bool {
         TagIndex::insert_later(self, query.hash, id).is_ok()
     }
@@ -157,6 +160,8 @@ pub struct ConnectionTable<X: FlowIndex = TagIndex> {
     addresses: Lines<Addresses6>,
     extensions: Lines<Extension>,
     index: X,
+    /// What has been inserted since [`ConnectionTable::forget_recent`].
+    recent: Recent,
     hasher: FlowHasher,
     /// First of the free records that have been used before, linked through `next`; the last freed is the
     /// first reused, since it is still in the cache.
@@ -196,6 +201,7 @@ impl<X: FlowIndex> ConnectionTable<X> {
             addresses: Lines::new(capacity)?,
             extensions: Lines::new(capacity)?,
             index,
+            recent: Recent::default(),
             hasher,
             free: 0,
             highest: 0,
@@ -314,6 +320,23 @@ impl<X: FlowIndex> ConnectionTable<X> {
             .map(|id| self.hit(query, id))
     }
 
+    /// From now on [`ConnectionTable::lookup_recent`] finds what is inserted from now on.
+    #[inline]
+    pub fn forget_recent(&mut self) {
+        self.recent.clear();
+    }
+
+    /// Looks up a query that was not there before [`ConnectionTable::forget_recent`].
+    #[inline]
+    #[must_use]
+    pub fn lookup_recent(&self, query: &Query) -> Option<Hit> {
+        if self.recent.may_have(query.hash) {
+            self.lookup(query)
+        } else {
+            None
+        }
+    }
+
     /// The hit on a record that is known to have the query's key.
     #[inline]
     fn hit(&self, query: &Query, id: u32) -> Hit {
@@ -333,7 +356,7 @@ impl<X: FlowIndex> ConnectionTable<X> {
     ///
     /// # Errors
     /// [`InsertError::TableFull`], and nothing has changed.
-    pub fn insert(&mut self, record: Record) -> Result<RecordId, InsertError> {
+    pub fn insert(&mut self, record: &Record) -> Result<RecordId, InsertError> {
         let id = if self.free != 0 {
             self.free
         } else {
@@ -346,13 +369,14 @@ impl<X: FlowIndex> ConnectionTable<X> {
         if !self.index.insert(&inbound, id) {
             return Err(InsertError::TableFull);
         }
-        if record.has_outbound()
-            && !self
-                .index
-                .insert_later(&self.query(record.outbound, record.protocol), id)
-        {
-            self.index.remove(&inbound, id);
-            return Err(InsertError::TableFull);
+        self.recent.add(inbound.hash);
+        if record.has_outbound() {
+            let outbound = self.query(record.outbound, record.protocol);
+            if !self.index.insert_later(&outbound, id) {
+                self.index.remove(&inbound, id);
+                return Err(InsertError::TableFull);
+            }
+            self.recent.add(outbound.hash);
         }
         if id == self.free {
             self.free = self.records[id as usize].next;
@@ -361,13 +385,10 @@ impl<X: FlowIndex> ConnectionTable<X> {
         } else {
             self.highest = id;
         }
-        let flags = record.flags.with(Flags::LIVE);
-        self.records[id as usize] = Record {
-            flags,
-            next: 0,
-            previous: 0,
-            ..record
-        };
+        let place = &mut self.records[id as usize];
+        *place = *record;
+        place.flags.set(Flags::LIVE, true);
+        (place.next, place.previous) = (0, 0);
         self.len += 1;
         Ok(RecordId(id))
     }
@@ -376,11 +397,12 @@ impl<X: FlowIndex> ConnectionTable<X> {
     ///
     /// # Errors
     /// [`InsertError::TableFull`], and nothing has changed.
-    pub fn insert_v6(&mut self, mut record: Record, addresses: Addresses6) -> Result<RecordId, InsertError> {
+    pub fn insert_v6(&mut self, record: &Record, addresses: &Addresses6) -> Result<RecordId, InsertError> {
         let mixed = record.has_outbound() && record.inbound.is_v6() != record.outbound.is_v6();
+        let extension = self.addresses.put(*addresses).ok_or(InsertError::TableFull)?;
+        let mut record = Record { extension, ..*record };
         record.flags.set(Flags::MIXED, mixed);
-        let extension = self.addresses.put(addresses).ok_or(InsertError::TableFull)?;
-        let inserted = self.insert(Record { extension, ..record });
+        let inserted = self.insert(&record);
         if inserted.is_err() {
             self.addresses.free(extension);
         }
@@ -391,8 +413,8 @@ impl<X: FlowIndex> ConnectionTable<X> {
     ///
     /// # Errors
     /// [`InsertError::TableFull`], and nothing has changed.
-    pub fn insert_template(&mut self, record: Record, template: &Template) -> Result<RecordId, InsertError> {
-        self.insert_v6(record, template.addresses())
+    pub fn insert_template(&mut self, record: &Record, template: &Template) -> Result<RecordId, InsertError> {
+        self.insert_v6(record, &template.addresses())
     }
 
     /// The template that is found by this key, which is its own.

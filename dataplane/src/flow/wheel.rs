@@ -87,16 +87,17 @@ impl Wheel {
     /// Arms an entry, or moves it if it is armed already. One whose deadline has passed is asked about at the
     /// next turn. Deadlines lie up to 248 days ahead, as far as ticks compare.
     pub fn insert(&mut self, records: &mut [Record], id: RecordId, deadline: Tick) {
-        self.remove(records, id);
+        if records[id.index()].previous != 0 {
+            self.remove(records, id);
+        }
         // Rounded up, so that a slot never begins before the deadlines in it.
         let mut slot = deadline.0.wrapping_add(SLOT_TICKS - 1) >> SLOT_BITS;
         let mut ahead = slot.wrapping_sub(self.current) & RING;
         if ahead > RING / 4 * 3 {
             (slot, ahead) = (self.current, 0);
         }
-        let level = (0..LEVELS - 1)
-            .find(|&level| ahead >> (LEVEL_BITS * (level as u32 + 1)) == 0)
-            .unwrap_or(LEVELS - 1);
+        // By the highest bit of the distance; a distance of 0 has its place where that of 1 has.
+        let level = ((ahead | 1).ilog2() / LEVEL_BITS) as usize % LEVELS;
         let index = (slot >> (LEVEL_BITS * level as u32)) as usize % SLOTS;
         let place = level * SLOTS + index;
         let first = self.heads[place];

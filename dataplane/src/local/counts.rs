@@ -64,7 +64,7 @@ impl LocalPorts {
 
     /// Adds one to a counter of `pair`, if that is remembered.
     pub(super) fn count(&mut self, pair: &Pair, counter: impl Fn(&mut PairCounts) -> &mut u64) {
-        if let Some(id) = self.find_pair(self.hasher.pair(pair), pair) {
+        if let Some(id) = self.find_pair(&self.hasher.seek(pair)) {
             *counter(self.counts.of_mut(id)) += 1;
         }
     }

@@ -4,14 +4,15 @@
 //! When arenas or blocks run short, what has been idle for the longest is forgotten: only the order of reuse is
 //! lost by it.
 
-use super::pairs::{PairSlot, shards_in};
+use super::pairs::{PairSlot, Sought, shards_in};
 use super::sets::{PortSet, Span};
-use super::{LocalPorts, Pair, PortRange};
+use super::{LocalPorts, PortRange};
 use crate::worker::shard::{Shard, ShardSet};
 
 impl LocalPorts {
     /// A new pair without a set; the caller holds it before anything else. None when there is no memory.
-    pub(super) fn add_pair(&mut self, hash: u64, pair: &Pair, ports: PortRange) -> Option<u32> {
+    pub(super) fn add_pair(&mut self, sought: &Sought, ports: PortRange) -> Option<u32> {
+        let pair = sought.pair;
         let address = self.addresses.find_or_add(pair.local, ports)?;
         let free = shards_in(&self.key, pair.local, ports);
         let slot = PairSlot::new(pair, address, self.addresses.follow(address, ports), free);
@@ -22,7 +23,7 @@ impl LocalPorts {
                 self.pairs.insert(slot)?
             }
         };
-        if self.pair_index.insert(hash, id).is_err() {
+        if self.pair_index.insert(sought.hash, id).is_err() {
             self.pairs.remove(id);
             return None;
         }
@@ -104,9 +105,9 @@ impl LocalPorts {
     fn forget_idle_pair(&mut self) -> Option<()> {
         let id = self.idle_pairs.first()?;
         let pair = self.pair(id);
-        let hash = self.hasher.pair(&pair);
+        let sought = self.hasher.seek(&pair);
         for shard in self.pairs[id].sets().iter() {
-            if let Some(set) = self.find_set(hash, &pair, shard) {
+            if let Some(set) = self.find_set(&sought, shard) {
                 self.forget_idle_set(set);
             }
         }
@@ -114,14 +115,15 @@ impl LocalPorts {
     }
 
     /// Brings the held pair `id` to its address's present port range, as far as no port is in use.
-    pub(super) fn follow_range(&mut self, hash: u64, id: u32) {
-        let pair = self.pair(id);
+    #[cold]
+    pub(super) fn follow_range(&mut self, sought: &Sought, id: u32) {
+        let pair = sought.pair;
         let address = &self.addresses[self.pairs[id].address];
         let (ports, generation) = (address.ports, address.generation);
         self.pairs[id].generation = generation;
         let in_range = shards_in(&self.key, pair.local, ports);
         for shard in ShardSet::ALL.iter() {
-            let Some(set) = self.find_set(hash, &pair, shard) else {
+            let Some(set) = self.find_set(sought, shard) else {
                 self.pairs[id].set_free(shard, in_range.contains(shard));
                 continue;
             };

@@ -9,7 +9,7 @@
 //! Within a pair the ports of each shard go round on their own, the least recently used first: the port is chosen
 //! so that its shard is the client's, and the server's answers arrive at the worker that has the connection. A
 //! port that comes back early would meet the server's TIME_WAIT: what the server was shown there last is remembered
-//! beyond the connection ([`LocalPorts::note_shown`]), so that a new one can be shown above it.
+//! beyond the connection ([`LocalPorts::release_shown`]), so that a new one can be shown above it.
 //!
 //! Nothing here allocates after construction, ends a connection, or reads a clock. A pair that was never used
 //! costs nothing: all memory is zeroed pages that the system hands out when they are first written.
@@ -121,7 +121,13 @@ pub struct Taken {
     pub port: u16,
     /// The port's shard is not the client's but another one of the worker's.
     pub borrowed: bool,
+    /// Where what was shown there is remembered.
+    pub place: PortPlace,
 }
+
+/// Where what servers were shown on one port of a pair is remembered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortPlace(u64);
 
 /// Why no local port was handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]

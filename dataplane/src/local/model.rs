@@ -219,11 +219,11 @@ fn audit(ports: &mut LocalPorts) {
     let (mut idle_pairs, mut idle_sets) = (BTreeSet::new(), BTreeSet::new());
     for id in &pairs {
         let pair = ports.pair(*id);
-        let hash = ports.hasher.pair(&pair);
-        assert_eq!(ports.find_pair(hash, &pair), Some(*id));
+        let sought = ports.hasher.seek(&pair);
+        assert_eq!(ports.find_pair(&sought), Some(*id));
         let mut used = 0;
         for shard in ShardSet::ALL.iter() {
-            let set = ports.find_set(hash, &pair, shard);
+            let set = ports.find_set(&sought, shard);
             assert_eq!(set.is_some(), ports.pairs[*id].sets().contains(shard));
             let Some(set) = set else { continue };
             let slot = &ports.sets[set];

@@ -49,7 +49,7 @@ impl Ordered for PairSlot {
 
 impl PairSlot {
     pub(super) fn new(pair: &Pair, address: u16, generation: u8, free: ShardSet) -> PairSlot {
-        let (local, server) = near(pair).unwrap_or_default();
+        let (local, server) = near(pair);
         PairSlot {
             free: free.bits(),
             local,
@@ -66,6 +66,13 @@ impl PairSlot {
     #[inline]
     pub(super) fn is_far(&self) -> bool {
         self.local == 0
+    }
+
+    /// Whether this is what is looked for, as far as the slot can tell: of a far pair, [`FarPairs`] knows more.
+    #[inline]
+    fn looks_like(&self, sought: &Sought) -> bool {
+        (self.local, self.server) == (sought.local, sought.server)
+            && (self.server_port, self.protocol) == (sought.pair.server_port, sought.pair.protocol)
     }
 
     /// The pair; `far` has its addresses when [`PairSlot::is_far`].
@@ -106,14 +113,24 @@ impl PairSlot {
     }
 }
 
-/// Both addresses of a pair as words, when they fit: no local address is 0.0.0.0.
+/// A pair that is looked for: made once for all that an opening or an end asks about it.
+#[derive(Clone, Copy)]
+pub(super) struct Sought<'a> {
+    pub(super) pair: &'a Pair,
+    pub(super) hash: u64,
+    /// Both addresses as slots hold them.
+    local: u32,
+    server: u32,
+}
+
+/// Both addresses of a pair as words; 0 and 0 when they do not fit: no local address is 0.0.0.0.
 #[inline]
-fn near(pair: &Pair) -> Option<(u32, u32)> {
+fn near(pair: &Pair) -> (u32, u32) {
     match (pair.local, pair.server) {
         (IpAddr::V4(local), IpAddr::V4(server)) if !local.is_unspecified() => {
-            Some((local.to_bits(), server.to_bits()))
+            (local.to_bits(), server.to_bits())
         }
-        _ => None,
+        _ => (0, 0),
     }
 }
 
@@ -145,6 +162,12 @@ impl FarPairs {
     pub(super) fn set(&mut self, id: u32, pair: &Pair) {
         self.lines[id as usize] = wide(pair);
         self.touched = self.touched.max(id);
+    }
+
+    /// Whether a slot is the pair that is looked for.
+    #[inline]
+    pub(super) fn is_pair(&self, id: u32, slot: &PairSlot, sought: &Sought) -> bool {
+        slot.looks_like(sought) && (!slot.is_far() || self.lines[id as usize] == wide(sought.pair))
     }
 
     #[inline]
@@ -181,13 +204,23 @@ impl PairHasher {
     }
 
     #[inline]
-    pub(super) fn pair(&self, pair: &Pair) -> u64 {
+    pub(super) fn seek<'a>(&self, pair: &'a Pair) -> Sought<'a> {
         let rest = u64::from(pair.server_port) << 8 | u64::from(pair.protocol);
-        let first = match near(pair) {
-            Some((local, server)) => self.first(u64::from(local) << 32 | u64::from(server)),
-            None => self.far(&wide(pair)),
+        let (local, server) = near(pair);
+        let first = match local {
+            0 => self.far(&wide(pair)),
+            _ => self.first(u64::from(local) << 32 | u64::from(server)),
         };
-        fold(first ^ rest, self.keys[1])
+        Sought {
+            pair,
+            hash: fold(first ^ rest, self.keys[1]),
+            local,
+            server,
+        }
+    }
+
+    pub(super) fn pair(&self, pair: &Pair) -> u64 {
+        self.seek(pair).hash
     }
 
     /// The hash of the set of a pair, whose hash is `pair`, in `shard`.
@@ -196,10 +229,10 @@ impl PairHasher {
         fold(pair ^ (shard.index() as u64 + 1), self.keys[1])
     }
 
-    /// The hash of one port of a pair.
+    /// The hash of one port of a pair, whose hash is `pair`.
     #[inline]
-    pub(super) fn port(&self, pair: &Pair, port: u16) -> u64 {
-        fold(self.pair(pair) ^ (u64::from(port) + 1), self.keys[1])
+    pub(super) fn port(&self, pair: u64, port: u16) -> u64 {
+        fold(pair ^ (u64::from(port) + 1), self.keys[1])
     }
 
     pub(super) fn address(&self, address: IpAddr) -> u64 {
@@ -215,6 +248,7 @@ impl PairHasher {
     }
 
     /// Long addresses, one half after the other.
+    #[cold]
     fn far(&self, words: &[u128]) -> u64 {
         let halves = words.iter().flat_map(|bits| [(bits >> 64) as u64, *bits as u64]);
         halves.fold(self.keys[1], |hash, half| self.first(hash.rotate_left(32) ^ half))

@@ -76,9 +76,23 @@ impl Server {
     }
 }
 
-/// Where a server's rotation over the local addresses of its family stands. It begins as zero.
+/// Where a server's rotation over the local addresses of its family stands: the next one, or beyond the last, which is
+/// the first again. It begins as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rotation(u32);
+
+impl Rotation {
+    /// The place of the next one of these addresses.
+    fn place(self, addresses: &[IpAddr]) -> usize {
+        let next = self.0 as usize;
+        if next < addresses.len() { next } else { 0 }
+    }
+
+    /// After the address at that place.
+    const fn behind(place: usize) -> Rotation {
+        Rotation(place as u32 + 1)
+    }
+}
 
 impl LocalPorts {
     /// Takes a port towards `server` from the next address of the pool, of the server's family, that has one: in the
@@ -87,6 +101,7 @@ impl LocalPorts {
     ///
     /// # Errors
     /// As [`LocalPorts::take`]; a pool without addresses of that family is exhausted.
+    #[inline]
     pub fn take_from_pool(
         &mut self,
         pool: &LipPool,
@@ -95,29 +110,50 @@ impl LocalPorts {
         wanted: Shard,
         mine: ShardSet,
     ) -> Result<Taken, TakeError> {
-        let (addresses, cursor) = (pool.towards(server.address.is_ipv6()), &mut rotation.0);
-        let count = addresses.len();
-        let start = (*cursor as usize).min(count);
-        let (behind, ahead) = addresses.split_at(start);
+        let addresses = pool.towards(server.address.is_ipv6());
+        let at = rotation.place(addresses);
+        if let Some(local) = addresses.get(at)
+            && let Ok(taken) = self.attempt(&server.pair(*local), pool.ports, wanted, ShardSet::EMPTY)
+        {
+            *rotation = Rotation::behind(at);
+            return Ok(taken);
+        }
+        self.take_from_others(pool, rotation, server, wanted, mine)
+    }
+
+    /// As [`LocalPorts::take_from_pool`], where the next address has no port in the shard `wanted`.
+    #[cold]
+    fn take_from_others(
+        &mut self,
+        pool: &LipPool,
+        rotation: &mut Rotation,
+        server: &Server,
+        wanted: Shard,
+        mine: ShardSet,
+    ) -> Result<Taken, TakeError> {
+        let addresses = pool.towards(server.address.is_ipv6());
         // Fall-backs, in this order: another shard of the first address that has one free, the first closing
         // connection, and what went wrong.
         let (mut elsewhere, mut recyclable, mut memory) = (None, None, false);
-        for (step, local) in ahead.iter().chain(behind).enumerate() {
-            let pair = server.pair(*local);
+        let mut next = *rotation;
+        for _ in addresses {
+            let at = next.place(addresses);
+            next = Rotation::behind(at);
+            let pair = server.pair(addresses[at]);
             match self.attempt(&pair, pool.ports, wanted, ShardSet::EMPTY) {
                 Ok(taken) => {
-                    *cursor = ((start + step + 1) % count) as u32;
+                    *rotation = next;
                     return Ok(taken);
                 }
                 Err(Miss::Memory) => memory = true,
                 Err(Miss::Dry { free, .. }) if !free.and(mine).is_empty() => {
-                    elsewhere = elsewhere.or(Some((step, pair)));
+                    elsewhere = elsewhere.or(Some((next, pair)));
                 }
                 Err(Miss::Dry { closing, .. }) => recyclable = recyclable.or(closing),
             }
         }
-        if let Some((step, pair)) = elsewhere {
-            *cursor = ((start + step + 1) % count) as u32;
+        if let Some((next, pair)) = elsewhere {
+            *rotation = next;
             match self.attempt(&pair, pool.ports, wanted, mine) {
                 Ok(taken) => return Ok(taken),
                 Err(_) => memory = true,

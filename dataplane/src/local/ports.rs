@@ -7,11 +7,11 @@ use super::addresses::Addresses;
 use super::arena::{Arena, Queue};
 use super::closing::Closing;
 use super::counts::Counts;
-use super::pairs::{FarPairs, PairHasher, PairSlot};
+use super::pairs::{FarPairs, PairHasher, PairSlot, Sought};
 use super::pressure::is_high;
 use super::sets::{Blocks, Growth, PortSet};
 use super::shown::Shown;
-use super::{Pair, PortRange, TakeError, Taken};
+use super::{Pair, PortPlace, PortRange, TakeError, Taken};
 use crate::flow::{RecordId, TagIndex};
 use crate::worker::shard::{Shard, ShardKey, ShardSet};
 
@@ -158,18 +158,24 @@ impl LocalPorts {
     /// Gives `port` of `pair`, which the connection `record` had, back. Also takes the record from the list of
     /// closing connections when it is there. False when the port was not in use: the caller's books are wrong.
     pub fn release(&mut self, pair: &Pair, port: u16, record: RecordId) -> bool {
+        self.release_sought(&self.hasher.seek(pair), port, record)
+    }
+
+    pub(super) fn release_sought(&mut self, sought: &Sought, port: u16, record: RecordId) -> bool {
         self.closing.unlist(&mut self.pairs, record.0);
-        let shard = self.key.shard_of(pair.local, port);
-        let Some(set) = self.find_set(self.hasher.pair(pair), pair, shard) else {
+        let shard = self.key.shard_of(sought.pair.local, port);
+        let Some(set) = self.find_set(sought, shard) else {
             return false;
         };
         let slot = &mut self.sets[set];
-        let id = slot.pair;
+        let (id, was_dry) = (slot.pair, !slot.has_free());
         if !self.blocks.push(slot, port) {
             return false;
         }
         let idle = slot.used() == 0;
-        self.pairs[id].set_free(shard, true);
+        if was_dry {
+            self.pairs[id].set_free(shard, true);
+        }
         if idle {
             self.rest(set);
         }
@@ -185,7 +191,7 @@ impl LocalPorts {
     /// Notes that the connection `record`, which has a port of `pair`, has entered TIME_WAIT or CLOSE. A record
     /// that was noted before keeps its place. False when it did, or the pair is unknown.
     pub fn closing(&mut self, pair: &Pair, record: RecordId) -> bool {
-        let Some(id) = self.find_pair(self.hasher.pair(pair), pair) else {
+        let Some(id) = self.find_pair(&self.hasher.seek(pair)) else {
             return false;
         };
         self.closing.list(&mut self.pairs, id, record.0)
@@ -205,34 +211,39 @@ impl LocalPorts {
         wanted: Shard,
         allowed: ShardSet,
     ) -> Result<Taken, Miss> {
-        let hash = self.hasher.pair(pair);
-        let mut set = self.find_set(hash, pair, wanted);
+        let sought = self.hasher.seek(pair);
+        let mut set = self.find_set(&sought, wanted);
         let known = match set {
             Some(set) => Some(self.sets[set].pair),
-            None => self.find_pair(hash, pair),
+            None => self.find_pair(&sought),
         };
         let id = match known {
             Some(id) => id,
-            None => self.add_pair(hash, pair, ports).ok_or(Miss::Memory)?,
+            None => self.add_pair(&sought, ports).ok_or(Miss::Memory)?,
         };
         self.hold(id);
         if self.addresses.follow(self.pairs[id].address, ports) != self.pairs[id].generation {
-            self.follow_range(hash, id);
-            set = self.find_set(hash, pair, wanted);
+            self.follow_range(&sought, id);
+            set = self.find_set(&sought, wanted);
         }
-        let drawn = self.draw_from_pair(hash, id, wanted, set, allowed);
-        if let Ok(taken) = drawn {
-            let slot = &mut self.pairs[id];
-            slot.used += 1;
-            let address = &mut self.addresses[slot.address];
-            address.count_taken(slot.used, taken.borrowed);
-            self.may_run_low |= is_high(slot.used, address.capacity);
-            if taken.borrowed {
-                self.counts.of_mut(id).borrowed += 1;
+        let drawn = self.draw_from_pair(&sought, id, wanted, set, allowed);
+        match &drawn {
+            Ok(taken) => {
+                self.held = 0;
+                let slot = &mut self.pairs[id];
+                slot.used += 1;
+                let address = &mut self.addresses[slot.address];
+                address.count_taken(slot.used, taken.borrowed);
+                self.may_run_low |= is_high(slot.used, address.capacity);
+                if taken.borrowed {
+                    self.counts.of_mut(id).borrowed += 1;
+                }
+            }
+            Err(_) => {
+                self.may_run_low = true;
+                self.settle(id);
             }
         }
-        self.may_run_low |= drawn.is_err();
-        self.settle(id);
         drawn
     }
 
@@ -265,73 +276,84 @@ impl LocalPorts {
     }
 
     /// Hands out a port of the held pair `id`, whose set in `wanted` is `set`.
+    #[inline]
     fn draw_from_pair(
         &mut self,
-        hash: u64,
+        sought: &Sought,
         id: u32,
         wanted: Shard,
         set: Option<u32>,
         allowed: ShardSet,
     ) -> Result<Taken, Miss> {
         let slot = &self.pairs[id];
-        let (local, free) = (self.pair(id).local, slot.free());
+        let free = slot.free();
         let borrowed = !free.contains(wanted);
-        let port = if borrowed {
+        let (shard, set) = if borrowed {
             let Some(shard) = free.and(allowed).next_from(wanted) else {
                 let closing = (slot.closing_first != 0).then_some(RecordId(slot.closing_first));
                 return Err(Miss::Dry { free, closing });
             };
-            self.draw_in(hash, id, shard, None)
+            (shard, None)
         } else {
-            self.draw_in(hash, id, wanted, set)
+            (wanted, set)
         };
+        let port = self.draw_in(sought, id, shard, set);
         port.map(|port| Taken {
-            local,
+            local: sought.pair.local,
             port,
             borrowed,
+            place: PortPlace(self.hasher.port(sought.hash, port)),
         })
         .ok_or(Miss::Memory)
     }
 
     /// Hands out a port of the held pair `id` in `shard`, whose set is `set` if that was looked up already.
-    fn draw_in(&mut self, hash: u64, id: u32, shard: Shard, set: Option<u32>) -> Option<u16> {
-        let pair = self.pair(id);
-        let set = match set.or_else(|| self.find_set(hash, &pair, shard)) {
+    #[inline]
+    fn draw_in(&mut self, sought: &Sought, id: u32, shard: Shard, set: Option<u32>) -> Option<u16> {
+        let set = match set.or_else(|| self.find_set(sought, shard)) {
             Some(set) => set,
-            None => self.add_set(hash, id, shard)?,
+            None => self.add_set(sought.hash, id, shard)?,
         };
         if self.sets[set].is_idle() {
             // It will not stay idle: what is idle has at least its released ports.
             self.idle_sets.unlink(&mut self.sets, set);
         }
-        let port = self.draw(set, pair.local, shard);
-        self.pairs[id].set_free(shard, self.sets[set].has_free());
-        if self.sets[set].is_new() {
+        let port = self.draw(set, sought.pair.local, shard);
+        let slot = &self.sets[set];
+        if !slot.has_free() {
+            self.pairs[id].set_free(shard, false);
+        }
+        if slot.is_new() {
             self.drop_set(set);
         }
         port
     }
 
     /// A never-used port of `set` first; then the one that was released first.
+    #[inline]
     fn draw(&mut self, set: u32, local: IpAddr, shard: Shard) -> Option<u16> {
         let key = &self.key;
-        let port_of = |block| key.port_for(local, shard, block);
         let slot = &mut self.sets[set];
-        if let Some(port) = self
-            .blocks
-            .issue(slot, Growth::Modest, port_of)
+        self.blocks
+            .issue(slot, Growth::Modest, |block| key.port_for(local, shard, block))
             .or_else(|| self.blocks.pop(slot))
-        {
-            return Some(port);
-        }
-        if let Some(port) = self.blocks.issue(slot, Growth::Urgent, port_of) {
+            .or_else(|| self.draw_last(set, local, shard))
+    }
+
+    /// As [`LocalPorts::draw`], of a set that has none left but by the last memory, or that of others.
+    #[cold]
+    fn draw_last(&mut self, set: u32, local: IpAddr, shard: Shard) -> Option<u16> {
+        let issue = |ports: &mut LocalPorts| {
+            let key = &ports.key;
+            let port_of = |block| key.port_for(local, shard, block);
+            ports.blocks.issue(&mut ports.sets[set], Growth::Urgent, port_of)
+        };
+        if let Some(port) = issue(self) {
             return Some(port);
         }
         // `free` said that there is a port, so only a block is missing: an idle set holds at least one.
         self.forget_idle_set(self.idle_sets.first()?);
-        let key = &self.key;
-        let port_of = |block| key.port_for(local, shard, block);
-        self.blocks.issue(&mut self.sets[set], Growth::Urgent, port_of)
+        issue(self)
     }
 
     /// The pair that a slot is about.
@@ -341,22 +363,22 @@ impl LocalPorts {
     }
 
     #[inline]
-    fn is_pair(&self, id: u32, pair: &Pair) -> bool {
-        self.pair(id) == *pair
+    fn is_pair(&self, id: u32, sought: &Sought) -> bool {
+        self.far.is_pair(id, &self.pairs[id], sought)
     }
 
     #[inline]
-    pub(super) fn find_pair(&self, hash: u64, pair: &Pair) -> Option<u32> {
-        self.pair_index.find(hash, |id| self.is_pair(id, pair))
+    pub(super) fn find_pair(&self, sought: &Sought) -> Option<u32> {
+        self.pair_index.find(sought.hash, |id| self.is_pair(id, sought))
     }
 
-    #[inline]
-    pub(super) fn find_set(&self, hash: u64, pair: &Pair, shard: Shard) -> Option<u32> {
-        self.set_index.find(self.hasher.set(hash, shard), |id| {
+    #[inline(always)]
+    pub(super) fn find_set(&self, sought: &Sought, shard: Shard) -> Option<u32> {
+        self.set_index.find(self.hasher.set(sought.hash, shard), |id| {
             let set = &self.sets[id];
             // On its way while the pair is compared.
             self.blocks.prefetch(set);
-            set.shard() == shard && self.is_pair(set.pair, pair)
+            set.shard() == shard && self.is_pair(set.pair, sought)
         })
     }
 }

@@ -72,7 +72,7 @@ impl LocalPorts {
             let ports = pool.ports();
             for local in pool.towards(server.address.is_ipv6()) {
                 let pair = server.pair(*local);
-                let id = self.find_pair(self.hasher.pair(&pair), &pair);
+                let id = self.find_pair(&self.hasher.seek(&pair));
                 sum.used += id.map_or(0, |id| u64::from(self.pairs[id].used));
                 let (key, mine) = (&self.key, self.mine);
                 let capacity = || ports_in(key, *local, ports, mine);

@@ -108,13 +108,14 @@ pub(super) struct Span {
 
 impl Span {
     /// The ports of `shard` for `address` within `ports`: only in the first and the last block of the range does
-    /// the shard's port possibly lie outside.
+    /// the shard's port possibly lie outside, and
+    /// only if the range begins or ends within it.
     pub(super) fn new(key: &ShardKey, address: IpAddr, shard: Shard, ports: PortRange) -> Span {
         let (mut base, mut end) = (ports.first() >> 7, (ports.last() >> 7) + 1);
-        if key.port_for(address, shard, base) < ports.first() {
+        if !ports.first().is_multiple_of(128) && key.port_for(address, shard, base) < ports.first() {
             base += 1;
         }
-        if key.port_for(address, shard, end - 1) > ports.last() {
+        if ports.last() % 128 != 127 && key.port_for(address, shard, end - 1) > ports.last() {
             end -= 1;
         }
         Span {
@@ -150,6 +151,11 @@ fn blocks_for(ports: u16) -> u32 {
     }
 }
 
+/// Whether one port more than `ports` takes one block more.
+fn takes_a_block(ports: u16) -> bool {
+    ports == 0 || usize::from(ports) % PORTS_PER_BLOCK == 1
+}
+
 /// The memory of all queues of released ports.
 pub(super) struct Blocks {
     blocks: Arena<Block>,
@@ -179,6 +185,7 @@ impl Blocks {
     }
 
     /// Hands out the next port of `set` that was never used, when there is one and memory for its return.
+    #[inline]
     pub(super) fn issue(
         &mut self,
         set: &mut PortSet,
@@ -188,7 +195,7 @@ impl Blocks {
         if set.issued >= set.count {
             return None;
         }
-        let more = blocks_for(set.issued + 1) - blocks_for(set.issued);
+        let more = u32::from(takes_a_block(set.issued));
         let spare = self.blocks.capacity() - self.promised;
         let modest = growth == Growth::Modest && set.issued >= Self::SMALL;
         if more > spare || modest && spare <= self.blocks.capacity() / 8 {
@@ -212,6 +219,7 @@ impl Blocks {
     }
 
     /// Takes the port of `set` that was released first.
+    #[inline]
     pub(super) fn pop(&mut self, set: &mut PortSet) -> Option<u16> {
         if set.queued == 0 {
             return None;
@@ -285,5 +293,18 @@ impl PortSet {
             usize::from(self.offset) + usize::from(self.queued)
         };
         (entries.div_ceil(PORTS_PER_BLOCK) as u32, blocks_for(self.issued))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_promised_with_the_port_that_may_need_it() {
+        for ports in 0..512 {
+            let more = blocks_for(ports + 1) - blocks_for(ports);
+            assert_eq!(more, u32::from(takes_a_block(ports)), "{ports}");
+        }
     }
 }

@@ -10,8 +10,9 @@ use std::io;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{LocalPorts, Pair};
-use crate::arch::prefetch;
+use super::{LocalPorts, Pair, PortPlace};
+use crate::arch::{equal_lanes, prefetch};
+use crate::flow::RecordId;
 use crate::memory::Slab;
 use crate::time::{TICKS_PER_SECOND, Tick};
 
@@ -23,23 +24,34 @@ const ENTRIES: usize = 8;
 /// Lines of the smallest memory.
 const LEAST_LINES: usize = 1024;
 
-/// One local port towards one server. Two that look the same cost the second one a shift that it did not need.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Entry {
-    /// Which it is: bits of the hash, never 0 in an entry that is used.
-    tag: u16,
-    /// When its last packet was seen, in seconds.
-    seen: u16,
-    /// The sequence number behind the last one that the server was shown.
-    last: u32,
-}
-
+/// Some local ports towards one server each. Two that look the same cost the second one a shift that it did not need.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct Line([Entry; ENTRIES]);
+struct Line {
+    /// Which they are: bits of their hashes, 0 where there is none.
+    tags: [u16; ENTRIES],
+    /// When their last packets were seen, in seconds.
+    seen: [u16; ENTRIES],
+    /// The sequence numbers behind the last ones that the servers were shown.
+    last: [u32; ENTRIES],
+}
 
 const _: () = assert!(size_of::<Line>() == 64);
+
+impl Line {
+    /// Where this tag stands; 0 stands where there is room.
+    #[inline]
+    fn place_of(&self, tag: u16) -> Option<usize> {
+        let mask = equal_lanes(&self.tags, tag);
+        (mask != 0).then(|| mask.trailing_zeros() as usize % ENTRIES)
+    }
+
+    /// Where that stands which was seen longest before `now`.
+    fn oldest(&self, now: u16) -> usize {
+        let age = |place: &usize| now.wrapping_sub(self.seen[*place]);
+        (0..ENTRIES).max_by_key(age).unwrap_or(0)
+    }
+}
 
 /// The memory of one worker.
 pub(super) struct Shown(Slab<Line>);
@@ -73,22 +85,20 @@ impl Shown {
     fn note(&mut self, hash: u64, last: u32, seen: Tick) {
         let (line, tag) = self.place(hash);
         let seen = seconds_of(seen);
-        let rank = |entry: &Entry| match entry.tag {
-            own if own == tag => u32::MAX,
-            0 => u32::MAX - 1,
-            _ => u32::from(seen.wrapping_sub(entry.seen)),
-        };
-        let line = &mut self.0[line].0;
-        if let Some(place) = (0..ENTRIES).max_by_key(|at| rank(&line[*at])) {
-            line[place] = Entry { tag, seen, last };
-        }
+        let line = &mut self.0[line];
+        let own = line.place_of(tag).or_else(|| line.place_of(0));
+        let place = own.unwrap_or_else(|| line.oldest(seen));
+        line.tags[place] = tag;
+        line.seen[place] = seen;
+        line.last[place] = last;
     }
 
     fn recall(&self, hash: u64, now: Tick) -> Option<u32> {
         let (line, tag) = self.place(hash);
-        let entry = self.0[line].0.iter().find(|entry| entry.tag == tag)?;
-        let age = seconds_of(now).wrapping_sub(entry.seen);
-        (age <= SERVERS_REMEMBER).then_some(entry.last)
+        let line = &self.0[line];
+        let place = line.place_of(tag)?;
+        let age = seconds_of(now).wrapping_sub(line.seen[place]);
+        (age <= SERVERS_REMEMBER).then_some(line.last[place])
     }
 
     pub(super) fn reserved_bytes(&self) -> usize {
@@ -97,23 +107,31 @@ impl Shown {
 }
 
 impl LocalPorts {
-    /// Notes that a connection on `port` of `pair` is over, that `last` is the sequence number behind the last one that
-    /// the server was shown of its client, and when its last packet was seen.
-    pub fn note_shown(&mut self, pair: &Pair, port: u16, last: u32, seen: Tick) {
-        let hash = self.hasher.port(pair, port);
-        self.shown.note(hash, last, seen);
+    /// As [`LocalPorts::release`], at the end of a TCP connection: `last` is the sequence number behind the last one that
+    /// the server was shown of its client, and `seen` is when its last packet was seen.
+    pub fn release_shown(&mut self, pair: &Pair, port: u16, record: RecordId, last: u32, seen: Tick) -> bool {
+        let sought = self.hasher.seek(pair);
+        self.shown.note(self.hasher.port(sought.hash, port), last, seen);
+        self.release_sought(&sought, port, record)
     }
 
-    /// Asks the cache for what [`LocalPorts::last_shown`] and [`LocalPorts::note_shown`] look at.
-    pub fn announce_shown(&self, pair: &Pair, port: u16) {
-        self.shown.announce(self.hasher.port(pair, port));
-    }
-
-    /// The sequence number behind the last one that the server was shown on `port` of `pair`, while it may remember
-    /// that.
+    /// Where what was shown on `port` of `pair` is remembered.
     #[must_use]
-    pub fn last_shown(&self, pair: &Pair, port: u16, now: Tick) -> Option<u32> {
-        self.shown.recall(self.hasher.port(pair, port), now)
+    pub fn place_of(&self, pair: &Pair, port: u16) -> PortPlace {
+        PortPlace(self.hasher.port(self.hasher.pair(pair), port))
+    }
+
+    /// Asks the cache for what [`LocalPorts::last_shown`] looks at.
+    #[inline]
+    pub fn announce_shown(&self, place: PortPlace) {
+        self.shown.announce(place.0);
+    }
+
+    /// The sequence number behind the last one that the server was shown on a port, while it may remember that.
+    #[inline]
+    #[must_use]
+    pub fn last_shown(&self, place: PortPlace, now: Tick) -> Option<u32> {
+        self.shown.recall(place.0, now)
     }
 }
 
@@ -135,6 +153,15 @@ mod tests {
         }
     }
 
+    fn note(ports: &mut LocalPorts, pair: &Pair, port: u16, last: u32, seen: Tick) {
+        let place = ports.place_of(pair, port);
+        ports.shown.note(place.0, last, seen);
+    }
+
+    fn shown(ports: &LocalPorts, pair: &Pair, port: u16, now: Tick) -> Option<u32> {
+        ports.last_shown(ports.place_of(pair, port), now)
+    }
+
     #[test]
     fn each_port_towards_each_server_is_remembered_for_two_minutes() {
         let mut ports = ports_of(&small());
@@ -143,26 +170,29 @@ mod tests {
         for start in [Tick(700), Tick(u32::MAX - 5_000)] {
             for (n, pair) in pairs.iter().enumerate() {
                 for port in 1000..1100 {
-                    ports.note_shown(pair, port, 1_000_000 * n as u32 + u32::from(port), start);
+                    note(
+                        &mut ports,
+                        pair,
+                        port,
+                        1_000_000 * n as u32 + u32::from(port),
+                        start,
+                    );
                 }
             }
             for (n, pair) in pairs.iter().enumerate() {
                 for port in 1000..1100 {
                     let last = Some(1_000_000 * n as u32 + u32::from(port));
-                    assert_eq!(ports.last_shown(pair, port, start), last);
-                    assert_eq!(ports.last_shown(pair, port, start.after(seconds(30))), last);
+                    assert_eq!(shown(&ports, pair, port, start), last);
+                    assert_eq!(shown(&ports, pair, port, start.after(seconds(30))), last);
                 }
-                assert_eq!(ports.last_shown(pair, 1100, start), None);
+                assert_eq!(shown(&ports, pair, 1100, start), None);
             }
         }
         let start = Tick(700);
-        ports.note_shown(&pairs[0], 1000, 5, start);
-        ports.note_shown(&pairs[0], 1000, 6, start.after(seconds(100)));
-        assert_eq!(
-            ports.last_shown(&pairs[0], 1000, start.after(seconds(220))),
-            Some(6)
-        );
-        assert_eq!(ports.last_shown(&pairs[0], 1000, start.after(seconds(222))), None);
+        note(&mut ports, &pairs[0], 1000, 5, start);
+        note(&mut ports, &pairs[0], 1000, 6, start.after(seconds(100)));
+        assert_eq!(shown(&ports, &pairs[0], 1000, start.after(seconds(220))), Some(6));
+        assert_eq!(shown(&ports, &pairs[0], 1000, start.after(seconds(222))), None);
     }
 
     #[test]

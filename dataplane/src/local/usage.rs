@@ -46,7 +46,7 @@ impl LocalPorts {
     /// that the caller owns.
     #[must_use]
     pub fn usage(&self, pair: &Pair, mine: ShardSet) -> Option<PairUse> {
-        let id = self.find_pair(self.hasher.pair(pair), pair)?;
+        let id = self.find_pair(&self.hasher.seek(pair))?;
         Some(self.pair_use(id, mine))
     }
 

@@ -152,6 +152,7 @@ impl AddressTable {
     }
 
     /// What an address of either family is.
+    #[inline]
     #[must_use]
     pub fn class_of(&self, address: IpAddr) -> AddressClass {
         match address {

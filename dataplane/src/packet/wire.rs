@@ -5,13 +5,17 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The 16-bit word at `at`, in host order.
 #[inline]
 pub(super) fn get_u16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+    let mut word = [0; 2];
+    word.copy_from_slice(&bytes[at..at + 2]);
+    u16::from_be_bytes(word)
 }
 
 /// The 32-bit word at `at`, in host order.
 #[inline]
 pub(super) fn get_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_be_bytes(word)
 }
 
 /// The IPv4 address at `at`.

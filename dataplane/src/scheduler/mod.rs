@@ -120,7 +120,7 @@ pub struct Arrival {
     pub destination: IpAddr,
     /// The worker's clock.
     pub now: Tick,
-    /// 64 random bits, drawn for this packet.
+    /// 64 random bits, drawn for this packet if the algorithm heeds them.
     pub random: u64,
 }
 

@@ -95,6 +95,22 @@ impl SchedulerState {
         });
     }
 
+    /// Whether it heeds [`Arrival::random`].
+    #[inline]
+    #[must_use]
+    pub fn draws(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Twos(_))
+    }
+
+    /// Whether it has to be told of loads.
+    #[must_use]
+    pub fn ranks(&self) -> bool {
+        matches!(
+            self.algorithm,
+            Algorithm::Ranked(_) | Algorithm::Lblc | Algorithm::Lblcr
+        )
+    }
+
     /// Tells that the load of one server has changed: the one of that slot, which was at `position` when the service
     /// was adopted. It may have left the service since.
     #[inline]

@@ -12,7 +12,8 @@ pub(super) type Services = [Option<Arc<Service>>];
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Derived {
-    pub(super) by_key: HashMap<ServiceKey, u32>,
+    /// By [`ServiceKey::words`].
+    pub(super) by_key: HashMap<(u128, u32), u32>,
     /// By server slot.
     pub(super) present: Vec<Presence>,
     /// How many servers are reached by NAT.
@@ -54,7 +55,7 @@ impl Derived {
     }
 
     fn add(&mut self, service: &Service) {
-        self.by_key.insert(service.key, service.slot);
+        self.by_key.insert(service.key.words(), service.slot);
         for server in &service.servers {
             self.mark(server.slot, presence(service, server));
             self.nat += usize::from(server.mode == Mode::Nat);
@@ -62,7 +63,7 @@ impl Derived {
     }
 
     fn remove(&mut self, service: &Service) {
-        self.by_key.remove(&service.key);
+        self.by_key.remove(&service.key.words());
         for server in &service.servers {
             self.mark(server.slot, Presence::Gone);
             self.nat -= usize::from(server.mode == Mode::Nat);

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 mod derived;
+mod extras;
 mod key;
 mod marks;
 mod persistence;
@@ -21,6 +22,7 @@ mod snat;
 #[cfg(test)]
 mod tests;
 
+pub use extras::Extras;
 pub use key::ServiceKey;
 pub use marks::{MarkQuery, MarkRule, MarkRules};
 pub use persistence::{Persistence, PersistenceEngine};

@@ -2,7 +2,7 @@
 
 use super::derived::{self, Derived};
 use super::{
-    MarkRules, NoServer, NoService, PortSettings, Protocol, Service, ServiceKey, Settings, SnatRules,
+    Extras, MarkRules, NoServer, NoService, PortSettings, Protocol, Service, ServiceKey, Settings, SnatRules,
     StaticNeighbour, VipPolicy,
 };
 use crate::flow::{Flags, Record, Timeouts};
@@ -50,6 +50,8 @@ pub struct Snapshot {
     /// The rules of firewall marks; shared with the predecessor while unchanged.
     pub marks: Arc<MarkRules>,
     services: Vec<Option<Arc<Service>>>,
+    /// By service slot.
+    extras: Vec<Extras>,
     derived: Derived,
 }
 
@@ -128,6 +130,8 @@ impl Snapshot {
         services: Vec<Option<Arc<Service>>>,
         derived: Derived,
     ) -> Snapshot {
+        let extras = services.iter();
+        let extras = extras.map(|service| service.as_deref().map(Extras::of).unwrap_or_default());
         let Network {
             shards,
             addresses,
@@ -149,17 +153,26 @@ impl Snapshot {
             vips,
             snat,
             marks,
+            extras: extras.collect(),
             services,
             derived,
         }
     }
 
     /// The service in that slot.
+    #[inline]
     #[must_use]
     pub fn service(&self, slot: u32) -> Option<&Arc<Service>> {
         #[cfg(test)]
         LOOKUPS.set(LOOKUPS.get() + 1);
         self.services.get(slot as usize)?.as_ref()
+    }
+
+    /// What few services have, and the one in that slot has.
+    #[inline]
+    #[must_use]
+    pub fn extras(&self, slot: u32) -> Extras {
+        self.extras.get(slot as usize).copied().unwrap_or_default()
     }
 
     /// How many service slots the snapshot spans.
@@ -169,23 +182,33 @@ impl Snapshot {
     }
 
     /// The service that is addressed by `key`.
+    #[inline]
     #[must_use]
     pub fn find(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
-        self.service(*self.derived.by_key.get(key)?)
+        self.service(*self.derived.by_key.get(&key.words())?)
     }
 
     /// The service of packets to this endpoint (port in host order). One on that very port comes first; then, as in LVS,
     /// the persistent service of FTP's port for what may be data of FTP, and the one for all ports.
+    #[inline]
     #[must_use]
     pub fn find_for(&self, address: IpAddr, port: u16, protocol: Protocol) -> Option<&Arc<Service>> {
+        let at = |port| self.find(&ServiceKey::new(address, port, protocol));
+        at(port).or_else(|| self.find_persistent(address, port, protocol))
+    }
+
+    /// The persistent service of more than one port that packets to this endpoint are for.
+    #[cold]
+    fn find_persistent(&self, address: IpAddr, port: u16, protocol: Protocol) -> Option<&Arc<Service>> {
         const FTP: u16 = 21;
         const FTP_DATA: u16 = 20;
-        let at = |port| self.find(&ServiceKey::new(address, port, protocol));
-        let persistent = |port| at(port).filter(|service| service.persistence.is_some());
+        let persistent = |port| {
+            let found = self.find(&ServiceKey::new(address, port, protocol));
+            found.filter(|service| service.persistence.is_some())
+        };
         let maybe_data = protocol == Protocol::Tcp && (port == FTP_DATA || port >= 1024);
-        at(port)
-            .or_else(|| persistent(FTP).filter(|_| maybe_data))
-            .or_else(|| persistent(0))
+        let data = persistent(FTP).filter(|_| maybe_data);
+        data.or_else(|| persistent(0))
     }
 
     /// Whether there is neither a service nor a rule of SNAT. LVS then touches no packet, not even of the connections
@@ -220,16 +243,26 @@ impl Snapshot {
     }
 
     /// The timeouts of a connection: those of its service or SNAT rule, else those of the settings.
+    #[inline]
     #[must_use]
     pub fn timeouts_of(&self, record: &Record) -> &Timeouts {
-        let own = if record.flags.has(Flags::SNAT) {
+        let is_snat = record.flags.has(Flags::SNAT);
+        if is_snat || self.extras(record.service).has_any(Extras::TIMEOUTS) {
+            self.own_timeouts(record).unwrap_or(&self.settings.timeouts)
+        } else {
+            &self.settings.timeouts
+        }
+    }
+
+    #[cold]
+    fn own_timeouts(&self, record: &Record) -> Option<&Timeouts> {
+        if record.flags.has(Flags::SNAT) {
             let rule = self.snat.by_slot(record.server);
             rule.and_then(|rule| rule.timeouts.as_deref())
         } else {
             let service = self.service(record.service);
             service.and_then(|service| service.timeouts.as_deref())
-        };
-        own.unwrap_or(&self.settings.timeouts)
+        }
     }
 
     /// Whether any server is reached by NAT: only then can a packet to a stranger be a server's reply.

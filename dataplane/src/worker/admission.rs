@@ -8,7 +8,7 @@ use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, Flags, FlowIndex, Record, RecordId};
 use crate::packet::{Headers, ipv4};
-use crate::service::Limits;
+use crate::service::Extras;
 use std::net::IpAddr;
 
 /// With `secure_tcp` 1 or 2, the secure rules hold while less than one in so many places of the table is free.
@@ -60,26 +60,26 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if headers.protocol == ipv4::TCP && self.is_full_of_embryos() {
             return Err(DropReason::EmbryonicLimit.into());
         }
+        if !self.snapshot.extras(slot).has_any(Extras::LIMITS) {
+            return Ok(());
+        }
+        self.within(slot, ends.source).map_err(|reason| match reason {
+            // As a server over its threshold is none to new connections.
+            DropReason::ServiceLimit | DropReason::ClientLimit => Refusal {
+                reason,
+                ..no_server(&self.snapshot, ends.destination)
+            },
+            // What comes too fast is not answered, or the answers would be as fast.
+            _ => reason.into(),
+        })
+    }
+
+    #[cold]
+    fn within(&mut self, slot: u32, client: IpAddr) -> Result<(), DropReason> {
         let Some(service) = self.snapshot.service(slot) else {
             return Ok(());
         };
         let limits = service.policy.limits;
-        if limits.is_none() {
-            return Ok(());
-        }
-        self.within(slot, &limits, ends.source)
-            .map_err(|reason| match reason {
-                // As a server over its threshold is none to new connections.
-                DropReason::ServiceLimit | DropReason::ClientLimit => Refusal {
-                    reason,
-                    ..no_server(&self.snapshot, ends.destination)
-                },
-                // What comes too fast is not answered, or the answers would be as fast.
-                _ => reason.into(),
-            })
-    }
-
-    fn within(&mut self, slot: u32, limits: &Limits, client: IpAddr) -> Result<(), DropReason> {
         let workers = u32::from(self.snapshot.shards.workers());
         let share = |limit: u32| limit.div_ceil(workers);
         let Some(count) = self.admission.services.get_mut(slot as usize) else {
@@ -116,21 +116,28 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Counts a connection that has been opened: this record.
+    #[inline]
     pub(super) fn count_in(&mut self, id: RecordId, record: &Record) {
-        let group = if record.flags.has(Flags::SNAT) {
-            Group::Rule(record.server)
-        } else if record.flags.has(Flags::TEMPLATE) {
-            return;
-        } else {
-            if let Some(count) = self.admission.services.get_mut(record.service as usize) {
-                count.connections += 1;
-            }
-            let service = self.snapshot.service(record.service);
-            if !service.is_some_and(|service| service.policy.limits.by_client()) {
-                return;
-            }
-            Group::Service(record.service)
-        };
+        if record.protocol == ipv4::TCP {
+            self.admission
+                .embryonic_changed(false, record.tcp_state().is_embryonic());
+        }
+        if record.flags.has(Flags::SNAT) {
+            self.count_client(Group::Rule(record.server), id);
+        } else if let Some(count) = self.admission.services.get_mut(record.service as usize) {
+            count.connections += 1;
+        }
+    }
+
+    /// Counts a connection that has been opened, of a service with limits, where it counts clients one by one.
+    pub(super) fn count_in_limits(&mut self, id: RecordId, slot: u32) {
+        let service = self.snapshot.service(slot);
+        if service.is_some_and(|service| service.policy.limits.by_client()) {
+            self.count_client(Group::Service(slot), id);
+        }
+    }
+
+    fn count_client(&mut self, group: Group, id: RecordId) {
         let client = client_of(&self.table, self.table.get(id));
         let counted = self.clients.add(group, client, self.now);
         debug_assert!(counted, "a client has a place as long as a connection has");

@@ -254,6 +254,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             workers: self.snapshot.shards.workers(),
         };
         let scheduler = SchedulerState::adopt(old, now, seat);
+        let ranks = scheduler.ranks();
         self.services[now.slot as usize] = Some(ServiceState { scheduler });
         for (server, position) in now.servers.iter().zip(0..) {
             let others = self.others.load_of(server.slot);
@@ -269,6 +270,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let seen = std::mem::replace(&mut state.others, others);
             state.drain_until = None;
             state.marked_overloaded = server.overloaded;
+            state.is_weighed = ranks || server.upper_threshold != 0;
             if (state.mode, state.tunnel) != (server.mode, server.tunnel) {
                 (state.mode, state.tunnel) = (server.mode, server.tunnel);
                 // The source of a tunnel is found together with the neighbour.

@@ -9,20 +9,23 @@ use crate::flow::{
 use crate::local::Pair;
 use crate::packet::{Headers, ipv4, sctp};
 use crate::scheduler::{Load, Loads};
-use crate::service::Server;
+use crate::service::{Extras, Server};
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
-    /// Puts a new connection into the table and starts its timer. The first packet has still to be seen.
+    /// Puts a new connection into the table and starts its timer. The first packet has still to be seen, which changes no
+    /// state any more where the record has the state after it.
     /// `addresses` are those of one with an IPv6 key.
     pub(super) fn open(
         &mut self,
-        mut record: Record,
-        addresses: Option<Addresses6>,
+        record: &mut Record,
+        addresses: Option<&Addresses6>,
     ) -> Result<RecordId, InsertError> {
         record.stamp(self.now);
-        record.flags.set(Flags::INACTIVE, true);
+        let active = record.protocol == ipv4::TCP && record.tcp_state().is_active();
+        record.flags.set(Flags::INACTIVE, !active);
         let server = record.server;
-        let deadline = self.snapshot.timeouts_of(&record).deadline(&record);
+        let extras = self.snapshot.extras(record.service);
+        let deadline = self.snapshot.timeouts_of(record).deadline(record);
         let id = match addresses {
             None => self.table.insert(record)?,
             Some(addresses) => self.table.insert_v6(record, addresses)?,
@@ -30,14 +33,30 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.wheel.insert(self.table.records_mut(), id, deadline);
         let stats = &self.stats.servers[server as usize];
         stats.connections.add(1);
-        stats.inactive.up();
+        if active {
+            stats.active.up()
+        } else {
+            stats.inactive.up()
+        }
         self.stats.opened.add(1);
         self.count_connections();
         self.weigh(server);
-        self.count_in(id, &record);
-        self.follow_sequences(id);
-        self.disturbed.opened = true;
+        self.count_in(id, record);
+        if extras.has_any(Extras::LIMITS.with(Extras::RESETS)) {
+            self.open_extras(id, record.service, extras);
+        }
         Ok(id)
+    }
+
+    /// What few services want of a connection that has been opened.
+    #[cold]
+    fn open_extras(&mut self, id: RecordId, service: u32, extras: Extras) {
+        if extras.has_any(Extras::LIMITS) {
+            self.count_in_limits(id, service);
+        }
+        if extras.has_any(Extras::RESETS) {
+            self.follow_sequences(id);
+        }
     }
 
     /// Ends a connection: its timer, its place in the table, its local port.
@@ -61,19 +80,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         if record.mode() == Mode::Fullnat {
             let (pair, port) = (pair_of(&self.table, &record), record.outbound.destination_port());
-            if record.protocol == ipv4::TCP
-                && let Some(last) = record.last_shown()
-            {
-                self.locals.note_shown(&pair, port, last, record.last_seen());
-            }
-            let released = self.locals.release(&pair, port, id);
+            let shown = record.last_shown().filter(|_| record.protocol == ipv4::TCP);
+            let released = match shown {
+                Some(last) => self
+                    .locals
+                    .release_shown(&pair, port, id, last, record.last_seen()),
+                None => self.locals.release(&pair, port, id),
+            };
             debug_assert!(released, "a connection had a local port that nobody gave it");
         }
         self.count_out(&record);
         self.table.remove(id);
         self.count_connections();
         self.weigh(record.server);
-        self.disturbed.closed = true;
+        self.has_closed = true;
     }
 
     /// A packet of the connection: the state machine, the timer, the counts.
@@ -171,7 +191,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 stats.inactive.up();
             }
             let server = record.server;
-            self.tell_load(server);
+            if self.servers[server as usize].is_weighed {
+                self.tell_load(server);
+            }
         }
         if established {
             self.assure_template(id);
@@ -195,9 +217,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Sets or clears a server's overload mark after its number of connections, of whichever worker, has changed. LVS sets it at the
     /// upper threshold, and clears it below the lower one or, without that, below three quarters of the upper.
+    #[inline]
     pub(super) fn weigh(&mut self, slot: u32) {
-        self.judge(slot);
-        self.tell_load(slot);
+        if self.servers[slot as usize].is_weighed {
+            self.judge(slot);
+            self.tell_load(slot);
+        }
     }
 
     fn judge(&mut self, slot: u32) {

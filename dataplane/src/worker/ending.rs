@@ -108,16 +108,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         is_ours.then(|| self.snapshot.service(record.service).map(AsRef::as_ref))?
     }
 
-    /// Keeps the sequence numbers of a new TCP connection, where its service may want it reset. Without room for them it
+    /// Keeps the sequence numbers of a new TCP connection, which its service may want reset. Without room for them it
     /// will end in silence.
     pub(super) fn follow_sequences(&mut self, id: RecordId) {
-        let record = self.table.get(id);
-        let may_reset = record.protocol == ipv4::TCP
-            && !record.flags.has(Flags::TEMPLATE)
-            && self
-                .service_of_record(record)
-                .is_some_and(|service| service.policy.may_reset());
-        if may_reset {
+        if self.table.get(id).protocol == ipv4::TCP {
             let _ = self.table.extend(id);
         }
     }

@@ -5,6 +5,7 @@ use crate::packet::{Headers, Kind, ipv6};
 use std::net::IpAddr;
 
 /// Source and destination of a parsed packet; the addresses of what carries neither family are 0.
+#[inline]
 pub(super) fn of(headers: &Headers, frame: &[u8]) -> Ends {
     let (source, destination) = addresses(headers, frame);
     Ends {
@@ -16,6 +17,7 @@ pub(super) fn of(headers: &Headers, frame: &[u8]) -> Ends {
 }
 
 /// Source and destination address of a parsed packet.
+#[inline]
 pub(super) fn addresses(headers: &Headers, frame: &[u8]) -> (IpAddr, IpAddr) {
     match headers.kind {
         Kind::Flow6 | Kind::Icmp6 | Kind::Fragment6 => {

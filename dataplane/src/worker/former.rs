@@ -49,11 +49,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let first = !record.flags.has(Flags::SEEN_OUTPUT);
         record.flags.set(Flags::SEEN_OUTPUT, true);
         let record = self.table.get(hit.id);
-        let (pair, port) = (
-            super::connection::pair_of(&self.table, record),
-            record.outbound.destination_port(),
-        );
-        if first && acknowledged.is_some() && acknowledged == self.locals.last_shown(&pair, port, self.now) {
+        let pair = super::connection::pair_of(&self.table, record);
+        let place = self.locals.place_of(&pair, record.outbound.destination_port());
+        if first && acknowledged.is_some() && acknowledged == self.locals.last_shown(place, self.now) {
             return Err(DropReason::FormerConnection.into());
         }
         Ok(true)

@@ -7,17 +7,10 @@ use super::schedule::{Refusal, Reply, Scheduled};
 use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Query, TcpState};
 use crate::neighbour::{AddressClass, NeighbourId};
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 use crate::service::Presence;
-
-/// Whether connections have been opened or closed since the burst was looked up.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Disturbed {
-    pub(super) opened: bool,
-    pub(super) closed: bool,
-}
 
 /// How a packet that has been rewritten leaves.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +27,8 @@ pub(super) struct Way {
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Forwards every flow of the burst.
     pub(super) fn forward(&mut self, burst: &mut Burst<I::Packet>) {
-        self.disturbed = Disturbed::default();
+        self.has_closed = false;
+        self.table.forget_recent();
         for index in 0..burst.flows.len() {
             let place = burst.flows[index];
             let Some(mut packet) = burst.take(place) else {
@@ -44,8 +38,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let headers = &burst.headers[at];
             let mut hit = burst.hits[index];
             // A packet earlier in the burst may have opened this one's connection, or ended it.
-            if self.disturbed.closed || (self.disturbed.opened && hit.is_none()) {
-                hit = self.table.lookup(&burst.queries[index]);
+            if hit.is_none() | self.has_closed {
+                hit = self.found_now(&burst.queries[index], hit);
             }
             if hit.is_none()
                 && self.outbound == Outbound::Both
@@ -64,6 +58,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 Ok(way) => self.leave_in_fragments(way, packet, headers, burst.identifications[at]),
                 Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
+        }
+    }
+
+    /// What there is now for a packet for which there was `hit` when the burst was looked up.
+    #[cold]
+    fn found_now(&self, query: &Query, hit: Option<Hit>) -> Option<Hit> {
+        match hit {
+            None => self.table.lookup_recent(query),
+            Some(_) => self.table.lookup(query),
         }
     }
 
@@ -188,12 +191,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[cold]
     #[inline(never)]
     fn find_neighbour(&mut self, hit: Hit) -> Result<NeighbourId, Refusal> {
-        let record = *self.table.get(hit.id);
+        let server = self.table.get(hit.id).server;
+        self.refresh_server(server);
+        let record = self.table.get(hit.id);
         match hit.direction {
             Direction::Inbound => {
-                self.refresh_server(record.server);
                 let neighbour = if record.flags.has(Flags::SNAT) {
-                    let outside = self.table.ends(&record).server.ip();
+                    let outside = self.table.ends(record).server.ip();
                     self.outside_neighbour(outside)?
                 } else if self.servers[record.server as usize].is_ours {
                     return Err(self.nothing_listens(hit));
@@ -205,7 +209,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             Direction::Outbound => {
                 let client = if record.inbound.is_v6() {
-                    self.table.addresses(&record).client().into()
+                    self.table.addresses(record).client().into()
                 } else {
                     record.inbound.source().into()
                 };
@@ -250,11 +254,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The neighbour through which a server is reached.
     pub(super) fn server_neighbour(&mut self, slot: u32) -> Result<NeighbourId, Refusal> {
         self.refresh_server(slot);
-        let state = self.servers[slot as usize];
+        let state = &self.servers[slot as usize];
         if state.neighbour != NeighbourId::NONE {
             return Ok(state.neighbour);
         }
-        let neighbour = self.neighbour_towards(state.end.ip()).map_err(|reason| Refusal {
+        let address = state.end.ip();
+        let neighbour = self.neighbour_towards(address).map_err(|reason| Refusal {
             reason,
             // As the kernel's routing tells: there is a service, and no way to its server.
             reply: match reason {
@@ -265,7 +270,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let port = &self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)];
         let state = &mut self.servers[slot as usize];
         state.neighbour = neighbour;
-        state.source = port.source_for(state.end.ip());
+        state.source = port.source_for(address);
         if state.mode == Mode::Tun && state.source.is_none() {
             return Err(DropReason::NoTunnelSource.into());
         }

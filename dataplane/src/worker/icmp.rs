@@ -204,6 +204,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ) -> Result<Hit, Refusal> {
         let mut opening = *headers;
         opening.protocol = quote.protocol;
+        // It is not said by the error what the packet was.
+        opening.l4_flags = 0;
         opening.l4 = quote.l4 as u16;
         opening.key = self.key_between(
             ends.source,
@@ -214,14 +216,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
         self.admit(service, &opening, ends)
             .map_err(|refusal| refusal.reason)?;
-        let choice = self.choose(service, &opening, packet.bytes(), ends);
-        let choice = choice.map_err(|Refusal { reason, .. }| reason)?;
-        if choice.server.mode == Mode::Fullnat {
+        let mut memory = None;
+        let server = self.choose(service, &opening, packet.bytes(), ends, &mut memory);
+        let server = server.map_err(|Refusal { reason, .. }| reason)?;
+        if server.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.
             return Err(DropReason::NoConnection.into());
         }
-        let id = self.open_connection(&opening, packet.bytes(), ends, service, &choice.server)?;
-        self.remember(&choice, service, Some(id))?;
+        let id = self.open_connection(&opening, packet.bytes(), ends, service, &server)?;
+        if let Some(memory) = &memory {
+            self.remember(memory, &server, service, Some(id))?;
+        }
         Ok(Hit {
             id,
             direction: Direction::Inbound,

@@ -124,6 +124,8 @@ pub struct ServerState {
     overloaded: bool,
     /// Whether it gets none because the operator says so. Thresholds have no say in this.
     marked_overloaded: bool,
+    /// Whether its number of connections matters: it has thresholds, or its scheduler ranks by load.
+    is_weighed: bool,
     /// Its thresholds.
     upper: u32,
     lower: u32,
@@ -158,6 +160,7 @@ impl Default for ServerState {
             others: Load::default(),
             overloaded: false,
             marked_overloaded: false,
+            is_weighed: false,
             upper: 0,
             lower: 0,
             service: u32::MAX,
@@ -219,7 +222,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     passed_errors: RateLimit,
     events: housekeeping::EventGate,
     announcer: Announcer,
-    disturbed: forwarding::Disturbed,
+    /// Whether connections have been closed since the burst was looked up.
+    has_closed: bool,
     neighbour_words: Arc<NeighbourWords>,
     owned: ShardSet,
     listings: listing::Listings,
@@ -296,7 +300,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             passed_errors: RateLimit::default(),
             events: housekeeping::EventGate::default(),
             announcer: housekeeping::announcer(),
-            disturbed: forwarding::Disturbed::default(),
+            has_closed: false,
             owned: snapshot.shards.owned_by(number),
             listings: listing::Listings::default(),
             sweep: housekeeping::Sweep::default(),

@@ -1,14 +1,14 @@
 //! The birth of a connection: its record, its keys, its local port.
 
 use super::mailbox::Event;
-use super::schedule::{Ends, Refusal, no_local_port};
+use super::schedule::{Ends, Refusal, Target, no_local_port};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
-use crate::flow::{Addresses6, Flags, FlowIndex, InsertError, Mode, Record, RecordId};
+use crate::flow::{Addresses6, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, TcpState};
 use crate::local::{self, LipPool, TakeError, Taken};
 use crate::packet::{FlowKey, Headers, ipv4, tcp};
-use crate::service::{ClientAddress, Server, Service};
+use crate::service::{ClientAddress, Extras, Service};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -20,78 +20,100 @@ const BLOCKS: u16 = 512;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Opens a connection of a service to one of its servers for the packet between these ends.
+    #[inline]
     pub(super) fn open_connection(
         &mut self,
         headers: &Headers,
         frame: &[u8],
         ends: &Ends,
         service: u32,
-        server: &Server,
+        server: &Target,
     ) -> Result<RecordId, Refusal> {
         let mode = self.mode_for(service, server, ends.source)?;
         let mut record = Record::new(headers.protocol, mode, headers.key, FlowKey::default());
         record.server = server.slot;
         record.service = service;
-        let end = local::Server {
-            address: server.address,
-            port: server.port,
-            protocol: headers.protocol,
-        };
+        record.state = self.first_state(headers, mode);
+        record.neighbour_in = self.neighbour_of_server(server.slot);
         let mut taken = None;
+        let mut answered = None;
         match mode {
             Mode::Fullnat => {
-                let given = self.give_local_port(server, &end, ends, service)?;
-                record.outbound = self.key_between(end.address, end.port, given.local, given.port);
+                let given = self.give_local_port(server, ends, service)?;
+                record.outbound =
+                    self.key_between(server.end.address, server.end.port, given.local, given.port);
                 if headers.protocol == ipv4::TCP {
                     record.sequence = tcp::sequence(&frame[usize::from(headers.l4)..]);
-                    record
-                        .flags
-                        .set(Flags::TOA, self.shows_clients(service) == ClientAddress::Toa);
                 }
-                if headers.protocol == ipv4::UDP && server.mode == Mode::Fullnat {
-                    let headed = self.shows_clients(service) == ClientAddress::ProxyV2;
-                    record.flags.set(Flags::PROXY, headed);
-                }
-                taken = Some(given);
+                (taken, answered) = (Some(given), Some(given.local));
             }
-            Mode::Nat => record.outbound = self.reply_key(server, ends, headers.protocol)?,
+            Mode::Nat => {
+                record.outbound = self.reply_key(server, ends, headers.protocol)?;
+                answered = Some(ends.source);
+            }
             Mode::Dr | Mode::Tun => {}
         }
-        let answered = match mode {
-            Mode::Nat => Some(ends.source),
-            Mode::Fullnat => taken.map(|taken| taken.local),
-            Mode::Dr | Mode::Tun => None,
-        };
-        let addresses = addresses_between(ends, server.address, answered);
-        let opened = self.open(record, addresses).map_err(|InsertError::TableFull| {
-            if let Some(Taken { local, port, .. }) = taken {
-                self.locals.release(&end.pair(local), port, RecordId::NONE);
-            }
-            self.report(Event::TableFull);
-            Refusal::from(DropReason::TableFull)
-        })?;
-        if let Some(taken) = taken {
-            self.succeed_former(opened, &end, &taken);
+        let shown = self.shows_client(server, mode, service);
+        let is_tcp = headers.protocol == ipv4::TCP;
+        match shown {
+            ClientAddress::Toa => record.flags.set(Flags::TOA, is_tcp),
+            ClientAddress::ProxyV2 => record.flags.set(Flags::PROXY, headers.protocol == ipv4::UDP),
+            ClientAddress::None => {}
         }
-        // Not of a NAT server beside its client: that one expects no header, since it gets none from others.
-        let is_stream = server.mode == Mode::Fullnat && headers.protocol == ipv4::TCP;
-        if is_stream && self.shows_clients(service) == ClientAddress::ProxyV2 {
+        let addresses = addresses_between(&record, ends, server.end.address, answered);
+        let opened = self
+            .open(&mut record, addresses.as_ref())
+            .map_err(|InsertError::TableFull| self.take_back(&server.end, taken))?;
+        if let Some(taken) = taken {
+            self.succeed_former(opened, &server.end, &taken);
+        }
+        if is_tcp && shown == ClientAddress::ProxyV2 {
             self.begin_header(opened)?;
         }
         Ok(opened)
     }
 
+    /// The state of a connection that this packet opens. What opens none as a rule leaves it to the state machine.
+    pub(super) fn first_state(&self, headers: &Headers, mode: Mode) -> u8 {
+        if headers.protocol != ipv4::TCP || headers.l4_flags & tcp::SYN == 0 {
+            return 0;
+        }
+        let first = if self.admission.secure {
+            TcpState::None.next_secure(mode, Direction::Inbound, headers.l4_flags)
+        } else {
+            TcpState::None.next(mode, Direction::Inbound, headers.l4_flags)
+        };
+        first as u8
+    }
+
+    /// The neighbour through which a server is reached, as far as it is known; one that is the gateway has none.
+    fn neighbour_of_server(&self, slot: u32) -> u16 {
+        let state = &self.servers[slot as usize];
+        if state.is_ours { 0 } else { state.neighbour.0 }
+    }
+
+    /// There is no room for a connection: its local port goes back.
+    #[cold]
+    pub(super) fn take_back(&mut self, end: &local::Server, taken: Option<Taken>) -> Refusal {
+        if let Some(Taken { local, port, .. }) = taken {
+            self.locals.release(&end.pair(local), port, RecordId::NONE);
+        }
+        self.report(Event::TableFull);
+        DropReason::TableFull.into()
+    }
+
     /// The server's mode; FULLNAT in place of NAT for a client beside the server, whose replies would not come back
     /// through the gateway otherwise.
-    fn mode_for(&self, service: u32, server: &Server, client: IpAddr) -> Result<Mode, Refusal> {
-        if server.mode == Mode::Nat && server.address.is_ipv6() != client.is_ipv6() {
-            // It keeps the family of a packet.
-            return Err(DropReason::NoRoute.into());
-        }
+    fn mode_for(&self, service: u32, server: &Target, client: IpAddr) -> Result<Mode, Refusal> {
         if server.mode != Mode::Nat {
             return Ok(server.mode);
         }
-        let itself = client == server.address;
+        let address = server.end.address;
+        if address.is_ipv6() != client.is_ipv6() {
+            // It keeps the family of a packet.
+            return Err(DropReason::NoRoute.into());
+        }
+        let itself = client == address;
         let snapshot = &self.snapshot;
         let of_family = |pool: &Arc<LipPool>| !pool.towards(client.is_ipv6()).is_empty();
         let translated =
@@ -101,7 +123,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             .is_some_and(|service| translated(service))
         {
             let link = snapshot.routes.on_link(client);
-            if itself || link.is_some() && link == snapshot.routes.on_link(server.address) {
+            if itself || link.is_some() && link == snapshot.routes.on_link(address) {
                 return Ok(Mode::Fullnat);
             }
         }
@@ -111,17 +133,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(Mode::Nat)
     }
 
-    /// How a service's FULLNAT servers learn the client's address.
-    fn shows_clients(&self, service: u32) -> ClientAddress {
-        let service = self.snapshot.service(service);
-        service.map_or(ClientAddress::None, |service| service.client_address)
+    /// How a FULLNAT server of a service learns the client's address.
+    #[inline]
+    fn shows_client(&self, server: &Target, mode: Mode, service: u32) -> ClientAddress {
+        if mode != Mode::Fullnat || !self.snapshot.extras(service).has_any(Extras::CLIENT_ADDRESS) {
+            return ClientAddress::None;
+        }
+        let shown = self.snapshot.service(service);
+        match shown.map_or(ClientAddress::None, |service| service.client_address) {
+            // A NAT server beside its client expects no header, since it gets none from others.
+            ClientAddress::ProxyV2 if server.mode != Mode::Fullnat => ClientAddress::None,
+            shown => shown,
+        }
     }
 
     /// NAT: the key of the server's replies. It is the client's own endpoint that they go to, unless another
     /// connection of the same endpoint, to another VIP, has this server already: then another port of the client's
     /// stands for it, one of the same shard, so that replies find this worker.
-    fn reply_key(&self, server: &Server, ends: &Ends, protocol: u8) -> Result<FlowKey, Refusal> {
-        let key = |port: u16| self.key_between(server.address, server.port, ends.source, port);
+    fn reply_key(&self, server: &Target, ends: &Ends, protocol: u8) -> Result<FlowKey, Refusal> {
+        let key = |port: u16| self.key_between(server.end.address, server.end.port, ends.source, port);
         let is_free = |key: &FlowKey| self.table.lookup(&self.table.query(*key, protocol)).is_none();
         let own = key(ends.source_port);
         if is_free(&own) {
@@ -157,29 +187,27 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Takes a local port towards the server, whose pairs know it as `end`, for a service: see [`Worker::take_or_recycle`].
-    fn give_local_port(
-        &mut self,
-        server: &Server,
-        end: &local::Server,
-        ends: &Ends,
-        service: u32,
-    ) -> Result<Taken, Refusal> {
-        let given = self.take_or_recycle(end, |worker| worker.take_local_port(server, end, ends, service));
+    /// Takes a local port towards a server for a service: see [`Worker::take_or_recycle`].
+    #[inline]
+    fn give_local_port(&mut self, server: &Target, ends: &Ends, service: u32) -> Result<Taken, Refusal> {
+        let given = self.take_or_recycle(&server.end, |worker| {
+            worker.take_local_port(server, ends, service)
+        });
         match given {
             Ok(given) => {
-                self.watch_local_ports(server, end, service);
+                self.watch_local_ports(server, service);
                 Ok(given)
             }
-            Err(DropReason::LocalPortsExhausted) => {
-                self.report_exhausted(server, end, ends, service);
-                Err(no_local_port(&self.snapshot))
-            }
-            Err(reason) => Err(reason.into()),
+            Err(reason) => Err(self.no_port_given(reason, server, ends, service)),
         }
     }
 
-    fn report_exhausted(&mut self, server: &Server, end: &local::Server, ends: &Ends, service: u32) {
+    #[cold]
+    fn no_port_given(&mut self, reason: DropReason, server: &Target, ends: &Ends, service: u32) -> Refusal {
+        if reason != DropReason::LocalPortsExhausted {
+            return reason.into();
+        }
+        let end = &server.end;
         let locals = |service: &Arc<Service>| {
             let pools = service.local_pools.iter();
             let addresses = pools.flat_map(|pool| pool.towards(end.address.is_ipv6()));
@@ -189,15 +217,17 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.report(Event::LocalPortsExhausted {
             virtual_address: ends.destination,
             virtual_port: ends.destination_port,
-            server: server.address,
-            server_port: server.port,
+            server: end.address,
+            server_port: end.port,
             local,
             locals,
         });
+        no_local_port(&self.snapshot)
     }
 
     /// Takes a local port towards `end` by `take`. When none is free, the connection that has been closing longest
     /// between these addresses gives up its own. [`Worker::succeed_former`] has to follow.
+    #[inline]
     pub(super) fn take_or_recycle(
         &mut self,
         end: &local::Server,
@@ -214,7 +244,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
         };
         if end.protocol == ipv4::TCP {
-            self.locals.announce_shown(&end.pair(taken.local), taken.port);
+            self.locals.announce_shown(taken.place);
         }
         Ok(taken)
     }
@@ -224,22 +254,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if end.protocol != ipv4::TCP {
             return;
         }
-        let last = self
-            .locals
-            .last_shown(&end.pair(taken.local), taken.port, self.now);
-        if let Some(last) = last {
+        if let Some(last) = self.locals.last_shown(taken.place, self.now) {
             succeed(self.table.get_mut(id), last);
         }
     }
 
     /// Tries the service's groups of local addresses in their order.
-    fn take_local_port(
-        &mut self,
-        server: &Server,
-        end: &local::Server,
-        ends: &Ends,
-        slot: u32,
-    ) -> Result<Taken, TakeError> {
+    #[inline]
+    fn take_local_port(&mut self, server: &Target, ends: &Ends, slot: u32) -> Result<Taken, TakeError> {
         let mut failure = TakeError::Exhausted { recyclable: None };
         let wanted = self.shard_key.shard_of(ends.source, ends.source_port);
         let Some(service) = self.snapshot.service(slot) else {
@@ -251,7 +273,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         for pool in &service.local_pools {
             match self
                 .locals
-                .take_from_pool(pool, rotation, end, wanted, self.owned)
+                .take_from_pool(pool, rotation, &server.end, wanted, self.owned)
             {
                 Ok(taken) => return Ok(taken),
                 Err(other) => failure = worth_more(failure, other),
@@ -263,7 +285,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
 /// The addresses of a connection that has an IPv6 key, which stand beside its record. `answered` is whom the server
 /// answers, if the answers pass the gateway.
-pub(super) fn addresses_between(ends: &Ends, server: IpAddr, answered: Option<IpAddr>) -> Option<Addresses6> {
+#[inline]
+pub(super) fn addresses_between(
+    record: &Record,
+    ends: &Ends,
+    server: IpAddr,
+    answered: Option<IpAddr>,
+) -> Option<Addresses6> {
+    if !record.inbound.is_v6() && !record.outbound.is_v6() {
+        return None;
+    }
     let outbound = answered.map(|answered| (server, answered));
     Addresses6::of((ends.source, ends.destination), outbound)
 }

@@ -1,28 +1,20 @@
 //! Persistence: the server of a new connection is the one that its client got before, which a template remembers.
 
 use super::connection::ServerLoads;
-use super::schedule::{Ends, Refusal, no_server};
+use super::schedule::{Ends, Refusal, Target, no_server};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, Flags, FlowIndex, InsertError, Record, RecordId, Template};
 use crate::packet::{AddressDigest, FlowKey, Headers, ipv4, sip, udp};
 use crate::scheduler::Bound;
-use crate::service::{PersistenceEngine, Server, Service, ServiceKey};
+use crate::service::{Extras, PersistenceEngine, Service, ServiceKey};
 
 /// Connections from which on a client is a large one, that persistence's bound holds for. A smaller one is likely one
 /// user: it stays together whoever else fills its server.
 const LARGE: u32 = 64;
 
-/// Where a new connection goes.
-pub(super) struct Choice {
-    /// The server, with the port that this packet goes to.
-    pub(super) server: Server,
-    /// The client's memory of it, if the service keeps one.
-    memory: Option<Memory>,
-}
-
-/// A template, found or to be made.
-struct Memory {
+/// A service's memory of a client, if it keeps one: a template, found or to be made.
+pub(super) struct Memory {
     template: Template,
     key: FlowKey,
     found: Option<RecordId>,
@@ -32,36 +24,44 @@ struct Memory {
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Chooses the server of a service that the connection of a packet between these ends goes to: that of the client's
     /// template, whatever its weight or load is, else the scheduler's. The template of a large client whose server has more
-    /// than the bound goes on to remember that server, to which the client comes back once there is room.
+    /// than the bound goes on to remember that server, to which the client comes back once there is room. What
+    /// [`Worker::remember`] has to know then goes to `memory`.
+    #[inline]
     pub(super) fn choose(
         &mut self,
         slot: u32,
         headers: &Headers,
         frame: &[u8],
         ends: &Ends,
-    ) -> Result<Choice, Refusal> {
-        let mut memory = match self.snapshot.service(slot) {
-            Some(service) => self.memory_of(service, headers, frame, ends)?,
-            None => None,
-        };
-        let known = memory.as_mut().and_then(|memory| self.recall(memory));
-        let stays = |home: &Server| !self.exceeds_bound(slot, memory.as_ref(), home);
-        let server = match known {
-            Some(home) if stays(&home) => home,
-            known => self
-                .pick_in(slot, ends)
-                .or(known)
-                .ok_or_else(|| no_server(&self.snapshot, ends.destination))?,
-        };
-        let service = self.snapshot.service(slot);
-        let port = service.map(|service| service.port_of(&server, ends.destination_port));
-        Ok(Choice {
-            server: Server {
-                port: port.unwrap_or(server.port),
-                ..server
-            },
-            memory,
-        })
+        memory: &mut Option<Memory>,
+    ) -> Result<Target, Refusal> {
+        let mut known = None;
+        if self.snapshot.extras(slot).has_any(Extras::PERSISTENCE) {
+            known = self.recall_client(slot, headers, frame, ends, memory)?;
+            if let Some(home) = known.filter(|home| !self.exceeds_bound(slot, memory.as_ref(), home)) {
+                return Ok(home);
+            }
+        }
+        self.pick_in(slot, ends, headers.protocol)
+            .or(known)
+            .ok_or_else(|| no_server(&self.snapshot, ends.destination))
+    }
+
+    /// The server that a service remembers of a packet's client.
+    #[cold]
+    fn recall_client(
+        &mut self,
+        slot: u32,
+        headers: &Headers,
+        frame: &[u8],
+        ends: &Ends,
+        memory: &mut Option<Memory>,
+    ) -> Result<Option<Target>, Refusal> {
+        if let Some(service) = self.snapshot.service(slot) {
+            *memory = self.memory_of(service, headers, frame, ends)?;
+        }
+        let known = memory.as_mut();
+        Ok(known.and_then(|memory| self.recall(memory, slot, ends, headers.protocol)))
     }
 
     /// What the packet's client is known by, if the service keeps its clients.
@@ -104,10 +104,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The server that the client's template remembers. One that must not be used any more is retired: then the client
     /// gets a new template beside it. With several workers it is here that the worker would be asked whose shard the
     /// client's masked address is in; so far there is one.
-    fn recall(&mut self, memory: &mut Memory) -> Option<Server> {
+    fn recall(&mut self, memory: &mut Memory, asked: u32, ends: &Ends, protocol: u8) -> Option<Target> {
         let id = self.table.find_template(&memory.template, memory.key)?;
         self.catch_up(self.table.get(id).service);
-        let server = self.usable(self.table.get(id).server);
+        let server = self.usable(self.table.get(id).server, asked, ends, protocol);
         if server.is_some() {
             memory.found = Some(id);
         } else {
@@ -118,7 +118,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Whether a client, known by `memory`, has so many connections that one more would give its server more than the
     /// service's persistence lets it have.
-    fn exceeds_bound(&self, slot: u32, memory: Option<&Memory>, home: &Server) -> bool {
+    fn exceeds_bound(&self, slot: u32, memory: Option<&Memory>, home: &Target) -> bool {
         let Some((service, template)) = self
             .snapshot
             .service(slot)
@@ -130,33 +130,37 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if percent == 0 || self.table.get(template).controlled() < LARGE {
             return false;
         }
+        let Some(home) = service.servers.iter().find(|server| server.slot == home.slot) else {
+            return false;
+        };
         let loads = ServerLoads::new(&self.servers, &self.stats);
         !Bound::of(percent, service, &loads).has_room(home, &loads)
     }
 
-    /// The server in that slot as it is configured, if its clients may go on to it.
-    fn usable(&self, slot: u32) -> Option<Server> {
+    /// The server in that slot as it is configured, if its clients may go on to it, for a packet that asks for the
+    /// service `asked`.
+    fn usable(&self, slot: u32, asked: u32, ends: &Ends, protocol: u8) -> Option<Target> {
         let state = self.servers.get(slot as usize)?;
         let service = self.snapshot.service(state.service)?;
         let server = service.servers.get(state.position as usize)?;
         let quiesced = server.weight == 0 && self.snapshot.settings.expire_quiescent_template;
-        (server.slot == slot && !quiesced).then(|| server.clone())
+        let asked = self.snapshot.service(asked)?;
+        let target = || Target::of(asked, server, ends.destination_port, protocol);
+        (server.slot == slot && !quiesced).then(target)
     }
 
     /// Remembers where a client went, now that a packet of it has gone there: by `connection`, which is then held to the
     /// template, or by none. When there is no room, the connection ends.
     pub(super) fn remember(
         &mut self,
-        choice: &Choice,
+        memory: &Memory,
+        server: &Target,
         service: u32,
         connection: Option<RecordId>,
     ) -> Result<(), Refusal> {
-        let Some(memory) = &choice.memory else {
-            return Ok(());
-        };
         let id = match memory.found {
             Some(id) => Ok(id),
-            None => self.make_template(memory, service, &choice.server),
+            None => self.make_template(memory, service, server),
         };
         let id = id.map_err(|InsertError::TableFull| {
             if let Some(connection) = connection {
@@ -180,13 +184,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &mut self,
         memory: &Memory,
         service: u32,
-        server: &Server,
+        server: &Target,
     ) -> Result<RecordId, InsertError> {
         let mut record = Record::template(memory.key, server.mode, memory.timeout);
         record.server = server.slot;
         record.service = service;
         record.stamp(self.now);
-        let id = self.table.insert_template(record, &memory.template)?;
+        let id = self.table.insert_template(&record, &memory.template)?;
         let deadline = self.now.after(memory.timeout);
         self.wheel.insert(self.table.records_mut(), id, deadline);
         self.stats.servers[server.slot as usize].templates.up();

@@ -1,10 +1,10 @@
 //! The warning before local ports run out: once for each rise, when a connection opens.
 
 use super::mailbox::Event;
+use super::schedule::Target;
 use super::{Io, Worker};
 use crate::flow::FlowIndex;
-use crate::local::{self, LipPool, Pressure};
-use crate::service::Server;
+use crate::local::{LipPool, Pressure};
 use std::sync::Arc;
 
 /// With no more local addresses than this, each connection that opens under pressure is worth a look at all of them;
@@ -12,23 +12,17 @@ use std::sync::Arc;
 const FEW: u64 = 16;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
-    /// Looks how many local ports are left to a server, whose pairs know it as `end`, after a new connection of a service
-    /// has been given one.
-    pub(super) fn watch_local_ports(&mut self, server: &Server, end: &local::Server, service: u32) {
+    /// Looks how many local ports are left to a server after a new connection of a service has been given one.
+    pub(super) fn watch_local_ports(&mut self, server: &Target, service: u32) {
         let before = self.servers[server.slot as usize].local_pressure;
         if self.locals.may_run_low() || before.is_some() {
-            self.judge_local_ports(before, server, end, service);
+            self.judge_local_ports(before, server, service);
         }
     }
 
     #[cold]
-    fn judge_local_ports(
-        &mut self,
-        before: Option<Pressure>,
-        server: &Server,
-        end: &local::Server,
-        service: u32,
-    ) {
+    fn judge_local_ports(&mut self, before: Option<Pressure>, server: &Target, service: u32) {
+        let end = &server.end;
         let Some(service) = self.snapshot.service(service) else {
             return;
         };

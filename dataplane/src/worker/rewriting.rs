@@ -1,17 +1,17 @@
 //! What each forwarding mode does to a packet.
 
 use super::forwarding::{TTL_EXCEEDED, Way};
-use super::schedule::{Ends, Refusal, Scheduled};
+use super::schedule::{Ends, Refusal, Scheduled, Target};
 use super::snat::Ruling;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Record};
-use crate::forward::nat::{self, Target};
+use crate::forward::nat;
 use crate::forward::{fullnat, tun};
 use crate::neighbour::NeighbourId;
 use crate::packet::{FlowKey, Headers, Packet, PortId, ethernet, ipv4, rewrite, sctp, tcp};
-use crate::service::{Protocol, Server};
+use crate::service::Protocol;
 use std::net::IpAddr;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -54,9 +54,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let addresses;
         let target = if record.inbound.is_v6() {
             addresses = self.table.addresses(record).leaving(hit.direction);
-            Target::V6(&addresses, key.words()[2].to_ne_bytes())
+            nat::Target::V6(&addresses, key.words()[2].to_ne_bytes())
         } else {
-            Target::V4(&key)
+            nat::Target::V4(&key)
         };
         if record.mode() == Mode::Fullnat {
             let record = self.table.get_mut(hit.id);
@@ -129,7 +129,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         headers: &Headers,
         packet: &mut I::Packet,
         ends: &Ends,
-        server: &Server,
+        server: &Target,
         port: PortId,
     ) -> Result<Way, Refusal> {
         let stats = &self.stats.servers[server.slot as usize];
@@ -148,12 +148,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Mode::Tun => self.wrap(packet, headers, server.slot)?,
             // Without a connection nothing could translate a reply to a local port back.
             Mode::Fullnat => return Err(DropReason::OnePacketFullnat.into()),
-            Mode::Nat if ends.source == server.address => return Err(DropReason::HairpinUnsupported.into()),
+            Mode::Nat if ends.source == server.end.address => {
+                return Err(DropReason::HairpinUnsupported.into());
+            }
             Mode::Nat => self.send_between(
                 packet,
                 headers,
                 (ends.source, ends.source_port),
-                (server.address, server.port),
+                (server.end.address, server.end.port),
             )?,
         }
         Ok(Way {
@@ -221,12 +223,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         match (source.0, destination.0) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 let key = FlowKey::new(from, source.1, to, destination.1);
-                nat::rewrite_any(frame, headers, Target::V4(&key));
+                nat::rewrite_any(frame, headers, nat::Target::V4(&key));
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 let [s0, s1] = source.1.to_be_bytes();
                 let [d0, d1] = destination.1.to_be_bytes();
-                nat::rewrite_any(frame, headers, Target::V6(&pair(from, to), [s0, s1, d0, d1]));
+                nat::rewrite_any(frame, headers, nat::Target::V6(&pair(from, to), [s0, s1, d0, d1]));
             }
             _ => return Err(DropReason::NoRoute.into()),
         }

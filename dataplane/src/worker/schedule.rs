@@ -4,7 +4,8 @@ use super::connection::ServerLoads;
 use super::forwarding::Way;
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{FlowIndex, RecordId};
+use crate::flow::{FlowIndex, Mode, RecordId};
+use crate::local;
 use crate::neighbour::AddressClass;
 use crate::packet::{Headers, Packet, PortId, ipv4, sctp, tcp};
 use crate::scheduler::{Arrival, Scheduler};
@@ -65,6 +66,32 @@ pub(super) struct Ends {
     pub(super) destination_port: u16,
 }
 
+/// The server that a connection is opened to.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    /// Its slot.
+    pub(super) slot: u32,
+    /// Its forwarding mode.
+    pub(super) mode: Mode,
+    /// What its local ports know it as: with the port that this connection goes to.
+    pub(super) end: local::Server,
+}
+
+impl Target {
+    /// One of a service's servers, for a packet of that protocol to this port.
+    pub(super) fn of(service: &Service, server: &Server, port: u16, protocol: u8) -> Target {
+        Target {
+            slot: server.slot,
+            mode: server.mode,
+            end: local::Server {
+                address: server.address,
+                port: service.port_of(server, port),
+                protocol,
+            },
+        }
+    }
+}
+
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Finds a server for a packet that belongs to no connection, and opens one.
     #[cold]
@@ -75,13 +102,21 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         packet: &mut I::Packet,
         port: PortId,
     ) -> Result<Scheduled, Refusal> {
-        let ends = super::ends::of(headers, packet.bytes());
+        let frame = packet.bytes();
+        let ends = super::ends::of(headers, frame);
         if self.snapshot.addresses.class_of(ends.source) != AddressClass::None {
             return Err(DropReason::BadSource.into());
         }
-        let marked = service_of_mark(&self.snapshot, headers, &ends, Some(port));
-        let class = self.snapshot.addresses.class_of(ends.destination);
-        if class == AddressClass::None && (marked.is_none() || !may_open(headers, &self.snapshot.settings)) {
+        let marked = if self.snapshot.marks.is_empty() {
+            None
+        } else {
+            service_of_mark(&self.snapshot, headers, &ends, Some(port))
+        };
+        // Where nothing passes by, steering has let through only what is to a VIP or to a local address.
+        if self.passes_by
+            && (marked.is_none() || !may_open(headers, &self.snapshot.settings))
+            && self.snapshot.addresses.class_of(ends.destination) == AddressClass::None
+        {
             return self.pass_by(headers, packet, &ends, port);
         }
         let service = service_for(&self.snapshot, headers, &ends, marked)?;
@@ -89,15 +124,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let one_packet = service.one_packet && headers.protocol == ipv4::UDP;
         let slot = service.slot;
         self.admit(slot, headers, &ends)?;
-        let choice = self.choose(slot, headers, packet.bytes(), &ends)?;
+        let mut memory = None;
+        let server = self.choose(slot, headers, frame, &ends, &mut memory)?;
         if one_packet {
-            self.remember(&choice, slot, None)?;
+            if let Some(memory) = &memory {
+                self.remember(memory, &server, slot, None)?;
+            }
             return self
-                .forward_once(headers, packet, &ends, &choice.server, port)
+                .forward_once(headers, packet, &ends, &server, port)
                 .map(Scheduled::Once);
         }
-        let id = self.open_connection(headers, packet.bytes(), &ends, slot, &choice.server)?;
-        self.remember(&choice, slot, Some(id))?;
+        let id = self.open_connection(headers, frame, &ends, slot, &server)?;
+        if let Some(memory) = &memory {
+            self.remember(memory, &server, slot, Some(id))?;
+        }
         Ok(Scheduled::Connection(id))
     }
 
@@ -115,7 +155,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// The server of a service that a new connection between these ends goes to.
-    pub(super) fn pick_in(&mut self, slot: u32, ends: &Ends) -> Option<Server> {
+    #[inline]
+    pub(super) fn pick_in(&mut self, slot: u32, ends: &Ends, protocol: u8) -> Option<Target> {
         self.catch_up(slot);
         let service = self.snapshot.service(slot)?;
         let state = self.services[slot as usize].as_mut()?;
@@ -125,24 +166,27 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             source_port: ends.source_port,
             destination: ends.destination,
             now: self.now,
-            random: next_random(&mut self.draws),
+            random: if state.scheduler.draws() {
+                next_random(&mut self.draws)
+            } else {
+                0
+            },
         };
         let at = state.scheduler.pick(service, &loads, &arrival)?;
-        Some(service.servers[at].clone())
+        let server = service.servers.get(at)?;
+        Some(Target::of(service, server, ends.destination_port, protocol))
     }
 }
 
 /// The service of the firewall mark that the packet gets, if there is one. It comes before those of the packet's
 /// endpoint, as in LVS.
+#[cold]
 fn service_of_mark<'a>(
     snapshot: &'a Snapshot,
     headers: &Headers,
     ends: &Ends,
     input: Option<PortId>,
 ) -> Option<&'a Service> {
-    if snapshot.marks.is_empty() {
-        return None;
-    }
     let mark = snapshot.marks.find(&MarkQuery {
         source: ends.source,
         destination: ends.destination,
@@ -164,33 +208,49 @@ fn may_open(headers: &Headers, settings: &Settings) -> bool {
 }
 
 /// The service that the packet asks for, if it may open a connection at all; `marked` is that of its firewall mark.
+#[inline]
 fn service_for<'a>(
     snapshot: &'a Snapshot,
     headers: &Headers,
     ends: &Ends,
     marked: Option<&'a Service>,
 ) -> Result<&'a Service, Refusal> {
-    let (no_service, _) = snapshot.vip_policy(ends.destination);
-    let silent = no_service == NoService::Drop || ends_something(headers);
+    let found = match marked {
+        _ if !may_open(headers, &snapshot.settings) => None,
+        Some(_) => marked.filter(|_| is_open_to_marks(snapshot, ends)),
+        None => {
+            let protocol = Protocol::from_number(headers.protocol);
+            let find = |protocol| snapshot.find_for(ends.destination, ends.destination_port, protocol);
+            protocol.and_then(find).map(AsRef::as_ref)
+        }
+    };
+    found.ok_or_else(|| no_service(snapshot, headers, ends, marked.is_some()))
+}
+
+/// Whether a packet between these ends goes by its mark: what is to the gateway itself does not.
+#[cold]
+fn is_open_to_marks(snapshot: &Snapshot, ends: &Ends) -> bool {
+    let class = snapshot.addresses.class_of(ends.destination);
+    matches!(class, AddressClass::Vip | AddressClass::None)
+}
+
+/// What becomes of a packet that no service takes.
+#[cold]
+fn no_service(snapshot: &Snapshot, headers: &Headers, ends: &Ends, marked: bool) -> Refusal {
+    let (policy, _) = snapshot.vip_policy(ends.destination);
+    let silent = policy == NoService::Drop || ends_something(headers);
+    let class = snapshot.addresses.class_of(ends.destination);
+    let reason = match headers.protocol {
+        _ if class != AddressClass::Vip && !(marked && class == AddressClass::None) => {
+            DropReason::NoConnection
+        }
+        ipv4::SCTP if !may_open(headers, &snapshot.settings) => DropReason::NotInit,
+        _ if !may_open(headers, &snapshot.settings) => DropReason::NotSyn,
+        number if Protocol::from_number(number).is_none() => return DropReason::UnknownProtocol.into(),
+        _ => DropReason::NoService,
+    };
     let reply = if silent { Reply::Silence } else { Reply::Reset };
-    let refusal = |reason| Refusal { reason, reply };
-    match snapshot.addresses.class_of(ends.destination) {
-        AddressClass::Vip => {}
-        AddressClass::None if marked.is_some() => {}
-        _ => return Err(refusal(DropReason::NoConnection)),
-    }
-    if !may_open(headers, &snapshot.settings) {
-        return Err(refusal(match headers.protocol {
-            ipv4::SCTP => DropReason::NotInit,
-            _ => DropReason::NotSyn,
-        }));
-    }
-    let protocol = Protocol::from_number(headers.protocol).ok_or(DropReason::UnknownProtocol)?;
-    let service = marked.or_else(|| {
-        let found = snapshot.find_for(ends.destination, ends.destination_port, protocol);
-        found.map(AsRef::as_ref)
-    });
-    service.ok_or(refusal(DropReason::NoService))
+    Refusal { reason, reply }
 }
 
 /// Whether this is a reset or an abort. It is never answered (RFC 9293 3.10.7.1, RFC 9260 8.4), so it must not use up

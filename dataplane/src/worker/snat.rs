@@ -130,16 +130,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         record.server = slot;
         record.service = u32::MAX;
         record.neighbour_in = neighbour.0;
+        record.state = self.first_state(headers, Mode::Fullnat);
         if headers.protocol == ipv4::TCP {
             record.sequence = tcp::sequence(&frame[usize::from(headers.l4)..]);
         }
-        let addresses = opening::addresses_between(ends, end.address, Some(given.local));
-        let opened = self.open(record, addresses).map_err(|InsertError::TableFull| {
-            self.locals
-                .release(&end.pair(given.local), given.port, RecordId::NONE);
-            self.report(Event::TableFull);
-            Refusal::from(DropReason::TableFull)
-        })?;
+        let addresses = opening::addresses_between(&record, ends, end.address, Some(given.local));
+        let opened = self
+            .open(&mut record, addresses.as_ref())
+            .map_err(|InsertError::TableFull| self.take_back(&end, Some(given)))?;
         self.succeed_former(opened, &end, &given);
         Ok(opened)
     }

@@ -49,9 +49,9 @@ fn it_fills_to_the_last_record_at_any_capacity() {
     {
         let mut table = table(capacity, seed);
         for n in 0..capacity as u32 {
-            assert!(table.insert(connection(n)).is_ok(), "{n} of {capacity}");
+            assert!(table.insert(&connection(n)).is_ok(), "{n} of {capacity}");
         }
-        assert_eq!(table.insert(connection(u32::MAX)), Err(InsertError::TableFull));
+        assert_eq!(table.insert(&connection(u32::MAX)), Err(InsertError::TableFull));
         assert_eq!(table.len(), capacity);
         let step = (capacity / 1000).max(1);
         for n in (0..capacity as u32).step_by(step) {
@@ -84,12 +84,14 @@ fn it_fills_to_the_last_record_at_any_capacity() {
 #[test]
 fn a_full_table_takes_connections_again_once_some_are_gone() {
     let mut table = table(5_000, 9);
-    let ids: Vec<_> = (0..5_000).map(|n| table.insert(connection(n)).unwrap()).collect();
+    let ids: Vec<_> = (0..5_000)
+        .map(|n| table.insert(&connection(n)).unwrap())
+        .collect();
     for n in 5_000..60_000u32 {
         let victim = ids[n as usize * 31 % ids.len()];
-        assert!(table.insert(connection(n)).is_err());
+        assert!(table.insert(&connection(n)).is_err());
         assert!(table.remove(victim).is_some());
-        assert_eq!(table.insert(connection(n)), Ok(victim));
+        assert_eq!(table.insert(&connection(n)), Ok(victim));
     }
     assert_eq!(table.len(), 5_000);
     ids.iter().for_each(|&id| assert!(table.remove(id).is_some()));
@@ -102,9 +104,11 @@ fn a_full_table_takes_connections_again_once_some_are_gone() {
 fn beyond_the_limit_new_ones_are_refused_and_old_ones_are_not_touched() {
     let mut table = table(1_000, 5);
     table.touch();
-    let ids: Vec<_> = (0..1_000).map(|n| table.insert(connection(n)).unwrap()).collect();
+    let ids: Vec<_> = (0..1_000)
+        .map(|n| table.insert(&connection(n)).unwrap())
+        .collect();
     for n in 1_000..3_000 {
-        assert_eq!(table.insert(connection(n)), Err(InsertError::TableFull));
+        assert_eq!(table.insert(&connection(n)), Err(InsertError::TableFull));
     }
     for n in 0..1_000 {
         let record = connection(n);
@@ -120,7 +124,7 @@ fn beyond_the_limit_new_ones_are_refused_and_old_ones_are_not_touched() {
         .for_each(|&id| assert!(table.remove(id).is_some()));
     assert_eq!(
         (1_000..1_020)
-            .filter(|&n| table.insert(connection(n)).is_ok())
+            .filter(|&n| table.insert(&connection(n)).is_ok())
             .count(),
         10
     );
@@ -129,7 +133,7 @@ fn beyond_the_limit_new_ones_are_refused_and_old_ones_are_not_touched() {
 #[test]
 fn the_shorter_slice_bounds_a_burst_of_any_length() {
     let mut table = table(200, 6);
-    (0..100).for_each(|n| assert!(table.insert(connection(n)).is_ok()));
+    (0..100).for_each(|n| assert!(table.insert(&connection(n)).is_ok()));
     let queries: Vec<_> = (0..100)
         .map(|n| table.query(connection(n * 2).inbound, 6))
         .collect();
@@ -156,7 +160,10 @@ fn two_connections_may_share_the_key_of_their_replies() {
         inbound: connection(2).inbound,
         ..connection(1)
     };
-    let (first, second) = (table.insert(connection(1)).unwrap(), table.insert(other).unwrap());
+    let (first, second) = (
+        table.insert(&connection(1)).unwrap(),
+        table.insert(&other).unwrap(),
+    );
     let reply = [connection(1).outbound];
     assert!(hits(&mut table, &reply)[0].is_some());
     assert!(table.remove(first).is_some());
@@ -168,14 +175,14 @@ fn two_connections_may_share_the_key_of_their_replies() {
 #[test]
 fn a_scan_in_slices_shows_each_connection_once() {
     let mut table = table(1_000, 4);
-    let ids: Vec<_> = (0..900).map(|n| table.insert(connection(n)).unwrap()).collect();
+    let ids: Vec<_> = (0..900).map(|n| table.insert(&connection(n)).unwrap()).collect();
     let mut seen = Vec::new();
     let (mut cursor, mut slices) = (Some(0), 0u32);
     while let Some(at) = cursor {
         cursor = table.scan(at, 64, |id, record| seen.push((id, record.server)));
         // Between slices, old ones go and new ones come.
         table.remove(ids[slices as usize * 60]);
-        table.insert(connection(10_000 + slices)).unwrap();
+        table.insert(&connection(10_000 + slices)).unwrap();
         slices += 1;
     }
     let mut servers: Vec<_> = seen.iter().map(|&(_, server)| server).collect();
@@ -220,7 +227,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Insert(n) if !model.contains_key(&n) => {
-                    let inserted = table.insert(connection(n));
+                    let inserted = table.insert(&connection(n));
                     prop_assert_eq!(inserted.is_ok(), model.len() < capacity);
                     if let Ok(id) = inserted {
                         prop_assert_ne!(id, RecordId::NONE);
