@@ -84,10 +84,9 @@ fn fragments(config: &Config) -> Result<()> {
 /// A buffer of 64 kB with its headroom.
 const PER_BUFFER: u64 = 66 << 10;
 /// A record, and its share of the index, which is made for twice as many entries: both directions.
-const PER_CONNECTION: u64 = 96;
-/// Local ports: the place of a pair and that of a port set, twice as many as there are, and two words in tables beside
-/// the records.
-const PER_LOCAL_PORT: u64 = 53;
+const PER_CONNECTION: u64 = 91;
+/// Local ports: the place of a port set in its index, and two words in tables beside the records.
+const PER_LOCAL_PORT: u64 = 30;
 /// Scheduler, local cursor and snapshot.
 const PER_SERVICE: u64 = 1024;
 /// Counters, state, snapshot and its place in a scheduler.

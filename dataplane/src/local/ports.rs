@@ -114,7 +114,7 @@ impl LocalPorts {
             pair_index: TagIndex::sparse(config.pairs as usize)?,
             idle_pairs: Queue::default(),
             sets: Arena::new(config.sets)?,
-            set_index: TagIndex::sparse(config.sets as usize)?,
+            set_index: TagIndex::new(config.sets as usize, config.hugepages)?,
             idle_sets: Queue::default(),
             blocks: Blocks::new(config.port_memory)?,
             closing: Closing::new(config.connections, config.hugepages)?,
@@ -127,9 +127,10 @@ impl LocalPorts {
         })
     }
 
-    /// Takes the memory that each connection may touch from the system now. The rest is used from one end to the other,
-    /// in small pages.
+    /// Takes the memory that each connection may touch from the system now: it is in large pages, which the system takes
+    /// long to clear. The rest is in small ones, and touched as it is used.
     pub fn touch(&mut self) {
+        self.set_index.touch();
         self.closing.touch();
         self.shown.touch();
     }
