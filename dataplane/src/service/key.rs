@@ -129,4 +129,21 @@ mod tests {
         let mark = |ipv6| ServiceKey::Mark { mark: 6666, ipv6 }.to_string();
         assert_eq!((&*mark(false), &*mark(true)), ("FWM 6666", "FWM 6666 IPv6"));
     }
+
+    #[test]
+    fn no_two_keys_have_the_same_words() {
+        let mut keys = vec![];
+        for address in ["0.0.0.1", "::1", "::ffff:0.0.0.1", "203.0.113.100", "2001:db8::1"] {
+            for port in [0, 1, 80, u16::MAX] {
+                for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
+                    keys.push(ServiceKey::new(address.parse().unwrap(), port, protocol));
+                }
+            }
+        }
+        for mark in [1, 80, u32::MAX] {
+            keys.extend([false, true].map(|ipv6| ServiceKey::Mark { mark, ipv6 }));
+        }
+        let words: std::collections::HashSet<_> = keys.iter().map(ServiceKey::words).collect();
+        assert_eq!(words.len(), keys.len());
+    }
 }
