@@ -2,7 +2,8 @@
 
 use super::flows;
 use super::io::{Buffers, Clients, Generator, Servers};
-use super::report::{Mode, print};
+use super::report::{Mode, Path, print};
+use super::request::Shape;
 use super::turns::{Spread, Turns};
 use super::{Options, setup};
 use anyhow::{Context, Result, bail};
@@ -102,17 +103,14 @@ struct Rig<B: Buffers> {
 impl<B: Buffers> Rig<B> {
     /// A worker that has so many connections without traffic, and some more with it.
     fn new(mode: Mode, due: u32, hugepages: bool, buffers: &B) -> Result<Rig<B>> {
-        let servers = match mode {
-            Mode::Fullnat => Servers::Answer,
-            Mode::Dr => Servers::Silent,
-        };
+        let servers = Servers::of(mode);
         let connections = due + KNOWN + 4 * BURST as u32;
         let index = TagIndex::new(2 * connections as usize, hugepages).context("no memory for the index")?;
         let io = Generator::new(buffers, Clients::New(u64::from(KNOWN)), servers)?;
-        let worker = setup::worker(mode, connections, hugepages, index, io)?;
+        let worker = setup::worker(Path::v4(mode), connections, hugepages, index, io)?;
         let mut rig = Rig { worker, now: Tick(1) };
         rig.open(due)?;
-        let known = Clients::Order(flows::each(KNOWN), 0);
+        let known = Clients::Order(flows::each(KNOWN, Shape::default()), 0);
         rig.worker.io_mut().set_clients(known);
         let before = rig.connections();
         rig.open(before + KNOWN)?;

@@ -12,16 +12,21 @@ mod flows;
 mod io;
 mod maglev;
 mod measure;
+mod openings;
 mod packets;
 mod report;
+mod request;
 mod schedulers;
 mod servers;
 mod setup;
 mod snapshots;
 mod tcp;
 mod turns;
+mod zipf;
 
+pub use flows::Distribution;
 pub use report::{Mode, Table};
+pub use request::Family;
 
 use anyhow::Result;
 use dpdk::{Eal, EalOptions, Mempool};
@@ -54,7 +59,16 @@ pub struct Options {
     /// Packets: numbers of flows, drawn at random.
     #[arg(long, value_delimiter = ',', default_value = "1,1000,100000,1000000", value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
     pub flows: Vec<u32>,
-    /// Packets: only this forwarding mode. Without: FULLNAT, then DR at the largest number of flows.
+    /// Packets: how often each flow is drawn.
+    #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
+    pub distribution: Distribution,
+    /// Packets: bytes of a frame with IPv4, without its check sequence; with IPv6 it has 20 more.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(60..=1500))]
+    pub size: u16,
+    /// Packets: IP versions of clients and servers; 64 is IPv6 to IPv4 by FULLNAT.
+    #[arg(long, value_enum, default_value_t = Family::V4)]
+    pub family: Family,
+    /// Packets: only this forwarding mode. Without: FULLNAT, then the others at the largest number of flows.
     #[arg(long)]
     pub mode: Option<Mode>,
     /// Packets: only this index of the connection table. Without: both.
@@ -66,6 +80,9 @@ pub struct Options {
     /// Packets: leave out connections that open and close.
     #[arg(long)]
     pub no_openings: bool,
+    /// Packets: room in the connection table where connections open and close among others in TIME_WAIT.
+    #[arg(long, default_value_t = 4_000_000, value_parser = clap::value_parser!(u32).range(20_000..=20_000_000))]
+    pub records: u32,
     /// Schedulers: numbers of servers.
     #[arg(long, value_delimiter = ',', default_value = "10,100,1000,10000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub servers: Vec<u32>,
@@ -86,16 +103,32 @@ pub struct Options {
     pub requests: Option<PathBuf>,
 }
 
+impl Options {
+    /// What requests look like.
+    fn shape(&self) -> request::Shape {
+        request::Shape {
+            family: self.family,
+            size: self.size,
+        }
+    }
+}
+
 /// Measures, and prints each row as soon as it is known.
 ///
 /// # Errors
 /// Too little memory, or packets have been dropped, which would make the figures wrong.
 pub fn run(options: &Options) -> Result<()> {
     if let Some(file) = &options.requests {
-        return capture::write_file(options.flows.first().copied().unwrap_or(1), file);
+        let flows = options.flows.first().copied().unwrap_or(1);
+        return capture::write_file(flows, options.distribution, options.shape(), file);
     }
     let measures = |subject| options.only.contains(&subject);
     let most = options.flows.iter().copied().fold(packets::CONNECTIONS, u32::max);
+    let most = if options.no_openings {
+        most
+    } else {
+        most.max(options.records)
+    };
     // A million connections have two million keys in rte_hash, of 48 to 80 bytes each.
     let tables = match options.table {
         Some(Table::Tag) => 0,
@@ -113,7 +146,7 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.json {
         let hugepages = if eal.has_hugepages() { "with" } else { "without" };
         let version = eal.version();
-        println!("one worker, 60-byte frames, {hugepages} hugepages, {version}");
+        println!("one worker, {hugepages} hugepages, {version}");
     }
     if measures(Subject::Packets) {
         packets::Packets::new(options, &eal, &pool).run()?;
