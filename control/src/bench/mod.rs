@@ -1,7 +1,7 @@
 //! `tidegate bench`: what the gateway costs. The worker that runs over DPDK ports runs here over a generator in the same
 //! process, with everything on: validation, state machine, counters, drop accounting, timers, steering, the keyed hash.
 //! So one core's own cost is seen, without a network card, a kernel or a second core. Beside the packet path: schedulers
-//! by numbers of servers, Maglev tables, large snapshots, and many connections that end at once.
+//! by numbers of servers, Maglev tables, large snapshots, many connections that end at once, and memory.
 //!
 //! `docs/benchmarks.md` says how the figures are meant. Nothing here is part of a gateway in service.
 
@@ -9,6 +9,7 @@ mod capture;
 mod expiry;
 mod floor;
 mod flows;
+mod footprint;
 mod io;
 mod maglev;
 mod measure;
@@ -16,6 +17,7 @@ mod openings;
 mod packets;
 mod report;
 mod request;
+mod rig;
 mod schedulers;
 mod servers;
 mod setup;
@@ -48,6 +50,8 @@ pub enum Subject {
     Snapshots,
     /// Many connections that end at once.
     Expiry,
+    /// Memory for each connection.
+    Memory,
 }
 
 /// What to measure.
@@ -74,6 +78,9 @@ pub struct Options {
     /// Packets: only this index of the connection table. Without: both.
     #[arg(long)]
     pub table: Option<Table>,
+    /// Memory: rooms in the connection table.
+    #[arg(long, value_delimiter = ',', default_value = "100000,1000000,4000000", value_parser = clap::value_parser!(u32).range(10_000..=20_000_000))]
+    pub capacities: Vec<u32>,
     /// Windows of each figure.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=60))]
     pub windows: u32,
@@ -162,6 +169,9 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if measures(Subject::Expiry) {
         expiry::run(options, &eal, &pool)?;
+    }
+    if measures(Subject::Memory) {
+        footprint::run(options, &eal, &pool)?;
     }
     Ok(())
 }

@@ -91,6 +91,10 @@ impl Shown {
         (age <= SERVERS_REMEMBER).then_some(entry.last)
     }
 
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        self.0.resident()
+    }
+
     pub(super) fn reserved_bytes(&self) -> usize {
         self.0.bytes()
     }
