@@ -1,7 +1,8 @@
 //! The requests of a measurement as a capture in libpcap's format, so that other generators can send the same ones:
 //! testpmd through `net_pcap`, Pktgen, tcpreplay.
 
-use super::flows::{self, FRAME, Flow};
+use super::flows::{self, Distribution, Flow};
+use super::request::{Request, Shape};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,18 +23,19 @@ const ETHERNET: u32 = 1;
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn write_file(flows: u32, file: &Path) -> Result<()> {
+pub(super) fn write_file(flows: u32, distribution: Distribution, shape: Shape, file: &Path) -> Result<()> {
     let what = || format!("{}: cannot be written", file.display());
     let mut out = BufWriter::new(File::create(file).with_context(what)?);
-    let requests = flows::random(flows);
-    write(requests.iter().take(REQUESTS.max(flows as usize)), &mut out).with_context(what)
+    let requests = flows::random(flows, distribution, shape);
+    let requests = requests.iter().take(REQUESTS.max(flows as usize));
+    write(requests, shape, &mut out).with_context(what)
 }
 
 /// Writes the flows' datagrams in their order, one each microsecond.
 ///
 /// # Errors
 /// Of writing.
-fn write<'a>(flows: impl Iterator<Item = &'a Flow>, out: &mut impl Write) -> io::Result<()> {
+fn write<'a>(flows: impl Iterator<Item = &'a Flow>, shape: Shape, out: &mut impl Write) -> io::Result<()> {
     out.write_all(&MAGIC.to_ne_bytes())?;
     for word in VERSION {
         out.write_all(&word.to_ne_bytes())?;
@@ -42,13 +44,14 @@ fn write<'a>(flows: impl Iterator<Item = &'a Flow>, out: &mut impl Write) -> io:
     for word in [0, 0, SNAP_LENGTH, ETHERNET] {
         out.write_all(&word.to_ne_bytes())?;
     }
+    let request = Request::new(shape);
+    let mut frame = vec![0; shape.len()];
     for (flow, number) in flows.zip(0u32..) {
         let (seconds, microseconds) = (number / 1_000_000, number % 1_000_000);
-        for word in [seconds, microseconds, FRAME as u32, FRAME as u32] {
+        for word in [seconds, microseconds, frame.len() as u32, frame.len() as u32] {
             out.write_all(&word.to_ne_bytes())?;
         }
-        let mut frame = [0; FRAME];
-        flow.write(&mut frame);
+        request.write(flow, &mut frame);
         out.write_all(&frame)?;
     }
     out.flush()
@@ -56,25 +59,30 @@ fn write<'a>(flows: impl Iterator<Item = &'a Flow>, out: &mut impl Write) -> io:
 
 #[cfg(test)]
 mod tests {
+    use super::super::request::Family;
     use super::*;
 
     #[test]
     fn a_capture_has_each_datagram_behind_its_header() {
-        let flows: Vec<Flow> = flows::each(3).iter().take(3).copied().collect();
-        let mut file = Vec::new();
-        write(flows.iter(), &mut file).unwrap();
-        let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap());
-        assert_eq!((word(0), word(16), word(20)), (0xa1b2_c3d4, 262_144, 1));
-        assert_eq!(file.len(), 24 + 3 * (16 + FRAME));
-        for (number, flow) in flows.iter().enumerate() {
-            let at = 24 + number * (16 + FRAME);
-            let mut frame = [0; FRAME];
-            flow.write(&mut frame);
-            assert_eq!(
-                [word(at), word(at + 4), word(at + 8), word(at + 12)],
-                [0, number as u32, 60, 60]
-            );
-            assert_eq!(file[at + 16..at + 16 + FRAME], frame);
+        for (family, length) in [(Family::V4, 60), (Family::V6, 80)] {
+            let shape = Shape { family, size: 60 };
+            let flows: Vec<Flow> = flows::each(3, shape).iter().take(3).copied().collect();
+            let mut file = Vec::new();
+            write(flows.iter(), shape, &mut file).unwrap();
+            let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap());
+            assert_eq!((word(0), word(16), word(20)), (0xa1b2_c3d4, 262_144, 1));
+            assert_eq!(file.len(), 24 + 3 * (16 + length));
+            let request = Request::new(shape);
+            for (number, flow) in flows.iter().enumerate() {
+                let at = 24 + number * (16 + length);
+                let mut frame = vec![0; length];
+                request.write(flow, &mut frame);
+                assert_eq!(
+                    [word(at), word(at + 4), word(at + 8), word(at + 12)],
+                    [0, number as u32, length as u32, length as u32]
+                );
+                assert_eq!(file[at + 16..at + 16 + length], frame);
+            }
         }
     }
 }

@@ -1,23 +1,17 @@
 //! Many connections that end at once: how long the worker's turns are meanwhile, with traffic going on.
 
-use super::flows;
-use super::io::{Buffers, Clients, Generator, Servers};
-use super::report::{Mode, print};
+use super::io::Buffers;
+use super::report::{Mode, Path, print};
+use super::rig::{KNOWN, Rig};
 use super::turns::{Spread, Turns};
 use super::{Options, setup};
-use anyhow::{Context, Result, bail};
-use dataplane::flow::TagIndex;
-use dataplane::time::{Tick, seconds};
-use dataplane::worker::{BURST, Worker};
+use anyhow::Result;
+use dataplane::worker::BURST;
 use dpdk::{Eal, Mempool};
 use std::fmt;
 
-/// Flows whose traffic goes on.
-const KNOWN: u32 = 1024;
 /// For so many connections that end there is a turn of traffic alone, to compare with: about as many as they take.
 const PER_TURN: u32 = 64;
-/// More than the timeout of a UDP connection.
-const LATER: u32 = seconds(400);
 
 /// Measures it in both modes.
 ///
@@ -63,12 +57,11 @@ impl fmt::Display for Row {
 fn measure<B: Buffers>(mode: Mode, due: u32, rounds: u32, hugepages: bool, buffers: &B) -> Result<[Row; 2]> {
     let (mut alone, mut ending) = (Turns::default(), Turns::default());
     for _ in 0..rounds {
-        let mut rig = Rig::new(mode, due, hugepages, buffers)?;
+        let mut rig = Rig::new(Path::v4(mode), due, room(due), hugepages, buffers)?;
         for _ in 0..due.div_ceil(PER_TURN) {
             alone.time(|| rig.turn());
         }
         alone.end_round();
-        rig.now = rig.now.after(LATER);
         rig.end_all(due, &mut ending)?;
         ending.end_round();
         setup::finish(&rig.worker)?;
@@ -80,66 +73,9 @@ fn measure<B: Buffers>(mode: Mode, due: u32, rounds: u32, hugepages: bool, buffe
     }))
 }
 
-/// A worker, and the time.
-struct Rig<B: Buffers> {
-    worker: Worker<Generator<B>, TagIndex>,
-    now: Tick,
-}
-
-impl<B: Buffers> Rig<B> {
-    /// A worker that has so many connections without traffic, and some more with it.
-    fn new(mode: Mode, due: u32, hugepages: bool, buffers: &B) -> Result<Rig<B>> {
-        let servers = match mode {
-            Mode::Fullnat => Servers::Answer,
-            Mode::Dr => Servers::Silent,
-        };
-        let connections = due + KNOWN + 4 * BURST as u32;
-        let index = TagIndex::new(2 * connections as usize, hugepages).context("no memory for the index")?;
-        let io = Generator::new(buffers, Clients::New(u64::from(KNOWN)), servers)?;
-        let worker = setup::worker(mode, connections, hugepages, index, io)?;
-        let mut rig = Rig { worker, now: Tick(1) };
-        rig.open(due)?;
-        let known = Clients::Order(flows::each(KNOWN), 0);
-        rig.worker.io_mut().set_clients(known);
-        let before = rig.connections();
-        rig.open(before + KNOWN)?;
-        // Each has had its answer.
-        for _ in 0..KNOWN / 8 {
-            rig.turn();
-        }
-        Ok(rig)
-    }
-
-    fn turn(&mut self) -> usize {
-        self.worker.turn(self.now)
-    }
-
-    fn connections(&self) -> u32 {
-        self.worker.stats().connections.get() as u32
-    }
-
-    /// Lets clients send until there are so many connections.
-    fn open(&mut self, connections: u32) -> Result<()> {
-        while self.connections() < connections {
-            let before = self.worker.stats().received.get();
-            self.turn();
-            if self.worker.stats().received.get() == before {
-                bail!("{} connections do not become {connections}", self.connections());
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes on until all but those with traffic have ended.
-    fn end_all(&mut self, due: u32, turns: &mut Turns) -> Result<()> {
-        for _ in 0..=due {
-            turns.time(|| self.turn());
-            if self.connections() <= KNOWN {
-                return Ok(());
-            }
-        }
-        bail!("{} connections do not end", self.connections() - KNOWN)
-    }
+/// Room for so many connections that end, and those that stay.
+fn room(due: u32) -> u32 {
+    due + KNOWN + 4 * BURST as u32
 }
 
 #[cfg(test)]

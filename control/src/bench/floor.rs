@@ -2,8 +2,9 @@
 //! the bare loop that looks a packet's connection up and rewrites it. No validation, state, counters, scheduling,
 //! neighbours or timers: how far the pipeline is from this is what all these cost.
 
-use super::flows::{FRAME, client};
+use super::flows::client;
 use super::io::{Generator, swap_macs};
+use super::request::FRAME;
 use super::setup::{GATEWAY_LAN, ROUTER, SERVERS, SERVICE_PORT, VIP, local_address, server};
 use crate::engine::Frame;
 use anyhow::Result;

@@ -1,13 +1,12 @@
 //! The flows of a measurement: clients at random, in an order that is drawn before the clock runs. It knows what a
 //! datagram of a flow looks like, and nothing of who forwards it.
 
-use super::setup::{GATEWAY_WAN, ROUTER, SERVICE_PORT, VIP};
-use dataplane::packet::{checksum, ipv4};
+use super::request::{Request, Shape};
+use super::zipf::Zipf;
+use dataplane::packet::checksum;
 use dataplane::worker::BURST;
 use std::sync::Arc;
 
-/// Bytes of every frame: the least that Ethernet takes, without its check sequence.
-pub(super) const FRAME: usize = 60;
 /// Draws of a random order; more than any cache holds, and read front to back.
 const DRAWS: usize = 1 << 21;
 /// Bits of a flow's number that make its client's address and port.
@@ -17,14 +16,24 @@ const BITS: u32 = 24 + PORT_BITS;
 /// What differs between the datagrams of two flows, as on the wire.
 #[derive(Clone, Copy)]
 pub(super) struct Flow {
-    /// The client's address.
-    address: [u8; 4],
+    /// The client's address; of an IPv6 address, its last four bytes.
+    pub(super) address: [u8; 4],
     /// The client's port.
-    port: [u8; 2],
-    /// The checksum of the IP header.
-    header_sum: [u8; 2],
+    pub(super) port: [u8; 2],
+    /// The checksum of the IPv4 header.
+    pub(super) header_sum: [u8; 2],
     /// The checksum of the datagram.
-    datagram_sum: [u8; 2],
+    pub(super) datagram_sum: [u8; 2],
+}
+
+/// How often each flow is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Distribution {
+    /// Each as often as any other.
+    Uniform,
+    /// The flow of rank n as often as 1/n says: Zipf's law with exponent 1.
+    Zipf,
 }
 
 /// The client of a flow: address (11.0.0.0/8) and port. Different numbers below 2^38 have different clients, and
@@ -41,53 +50,35 @@ pub(super) fn client(number: u64) -> ([u8; 4], [u8; 2]) {
 }
 
 impl Flow {
-    /// The flow of that number.
-    pub(super) fn of(number: u64) -> Flow {
+    /// The flow of that number, whose datagrams are as `request` has them.
+    pub(super) fn of(number: u64, request: &Request) -> Flow {
         let (address, port) = client(number);
-        let mut frame = TEMPLATE;
-        frame[26..30].copy_from_slice(&address);
-        frame[34..36].copy_from_slice(&port);
-        let header_sum = !checksum::sum(&frame[14..34]);
-        let sum = checksum::l4_sum(address.into(), VIP, ipv4::UDP, &frame[34..FRAME]);
+        let [header_sum, datagram_sum] = [request.header_sum(), request.datagram_sum()].map(|sum| {
+            let [a, b, c, d] = address.map(u16::from);
+            checksum::add(checksum::add(sum, a << 8 | b), c << 8 | d)
+        });
+        let datagram_sum = checksum::add(datagram_sum, u16::from_be_bytes(port));
         Flow {
             address,
             port,
-            header_sum: header_sum.to_be_bytes(),
+            header_sum: (!header_sum).to_be_bytes(),
             // RFC 768: a sum of 0 is sent as all ones.
-            datagram_sum: if sum == 0xffff { 0xffff } else { !sum }.to_be_bytes(),
-        }
-    }
-
-    /// Writes the flow's datagram.
-    #[inline]
-    pub(super) fn write(&self, frame: &mut [u8]) {
-        let Some(frame) = frame.first_chunk_mut::<FRAME>() else {
-            return;
-        };
-        *frame = TEMPLATE;
-        frame[24..26].copy_from_slice(&self.header_sum);
-        frame[26..30].copy_from_slice(&self.address);
-        frame[34..36].copy_from_slice(&self.port);
-        frame[40..42].copy_from_slice(&self.datagram_sum);
-    }
-}
-
-impl Flow {
-    /// As [`Flow::write`], to another port of the VIP, and without a checksum, which UDP over IPv4 may do (RFC 768).
-    pub(super) fn write_to(&self, port: u16, frame: &mut [u8]) {
-        self.write(frame);
-        if let Some(frame) = frame.first_chunk_mut::<FRAME>() {
-            frame[36..38].copy_from_slice(&port.to_be_bytes());
-            frame[40..42].fill(0);
+            datagram_sum: if datagram_sum == 0xffff {
+                0xffff
+            } else {
+                !datagram_sum
+            }
+            .to_be_bytes(),
         }
     }
 }
 
 /// Every flow once; the first ones once more where that fills a burst.
-pub(super) fn each(flows: u32) -> Arc<[Flow]> {
+pub(super) fn each(flows: u32, shape: Shape) -> Arc<[Flow]> {
+    let request = Request::new(shape);
     let whole = flows.next_multiple_of(BURST as u32);
     (0..whole)
-        .map(|number| Flow::of(u64::from(number % flows)))
+        .map(|number| Flow::of(u64::from(number % flows), &request))
         .collect()
 }
 
@@ -118,39 +109,28 @@ impl Draws {
     }
 }
 
-/// Flows drawn at random, each as likely as any other.
-pub(super) fn random(flows: u32) -> Arc<[Flow]> {
-    let all = each(flows);
+/// Flows drawn at random.
+pub(super) fn random(flows: u32, distribution: Distribution, shape: Shape) -> Arc<[Flow]> {
+    let all = each(flows, shape);
     let mut draws = Draws::new();
-    (0..DRAWS).map(|_| all[draws.below(flows as usize)]).collect()
+    match distribution {
+        Distribution::Uniform => (0..DRAWS).map(|_| all[draws.below(flows as usize)]).collect(),
+        Distribution::Zipf => {
+            let zipf = Zipf::new(flows);
+            (0..DRAWS)
+                .map(|_| all[place(zipf.draw(&mut draws), flows)])
+                .collect()
+        }
+    }
 }
 
-/// A UDP datagram of 26 bytes from nobody to the service, checksums missing.
-const TEMPLATE: [u8; FRAME] = {
-    let mut frame = [0; FRAME];
-    let (to, from) = (GATEWAY_WAN.0, ROUTER.0);
-    let mut at = 0;
-    while at < 6 {
-        (frame[at], frame[6 + at]) = (to[at], from[at]);
-        at += 1;
-    }
-    let header = [8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, ipv4::UDP];
-    at = 0;
-    while at < header.len() {
-        frame[12 + at] = header[at];
-        at += 1;
-    }
-    let vip = VIP.octets();
-    at = 0;
-    while at < 4 {
-        frame[30 + at] = vip[at];
-        at += 1;
-    }
-    let port = SERVICE_PORT.to_be_bytes();
-    (frame[36], frame[37]) = (port[0], port[1]);
-    frame[39] = 26;
-    frame
-};
+/// The flow of a rank, which begins with 1: those that are drawn most are not those that came first, whose records lie
+/// side by side.
+fn place(rank: u32, flows: u32) -> usize {
+    // A prime above all numbers of flows, so that each rank has a flow of its own.
+    const STEP: u64 = (1 << 31) - 1;
+    (u64::from(rank) * STEP % u64::from(flows)) as usize
+}
 
 #[cfg(test)]
 mod tests {
@@ -164,13 +144,27 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_is_valid() {
-        for number in 0..1000 {
-            let mut frame = [0; FRAME];
-            Flow::of(number).write(&mut frame);
-            let source: [u8; 4] = [frame[26], frame[27], frame[28], frame[29]];
-            assert_eq!(checksum::sum(&frame[14..34]), 0xffff);
-            assert_eq!(checksum::l4_sum(source.into(), VIP, 17, &frame[34..60]), 0xffff);
+    fn each_rank_has_a_flow_of_its_own() {
+        for flows in [1, 2, 1000, 65_536] {
+            let places: HashSet<_> = (1..=flows).map(|rank| place(rank, flows)).collect();
+            assert_eq!(places.len(), flows as usize);
         }
+    }
+
+    /// A hundred flows of a thousand have ln(100) / ln(1000) of all packets, or nearly so.
+    #[test]
+    fn few_flows_have_most_packets_where_zipf_says_so() {
+        let share = |distribution| {
+            let mut packets = std::collections::HashMap::new();
+            for flow in random(1000, distribution, Shape::default()).iter() {
+                *packets.entry((flow.address, flow.port)).or_insert(0u32) += 1;
+            }
+            let mut counts: Vec<u32> = packets.into_values().collect();
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            f64::from(counts[..100].iter().sum::<u32>()) / DRAWS as f64
+        };
+        let (uniform, zipf) = (share(Distribution::Uniform), share(Distribution::Zipf));
+        assert!((0.1..0.11).contains(&uniform), "{uniform}");
+        assert!((0.68..0.71).contains(&zipf), "{zipf}");
     }
 }

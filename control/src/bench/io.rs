@@ -2,7 +2,9 @@
 //! in a fixed order, as in a device's ring, so that a measurement is of the code that runs over DPDK ports. Tests, which
 //! have no DPDK, run over ordinary memory.
 
-use super::flows::{Draws, FRAME, Flow, client};
+use super::flows::{Draws, Flow};
+use super::report::Mode;
+use super::request::{FRAME, L4, Request, Shape};
 use super::setup::{GATEWAY_LAN, ROUTER};
 use super::tcp;
 use crate::engine::Frame;
@@ -72,9 +74,23 @@ pub(super) enum Servers {
     Silent,
 }
 
+impl Servers {
+    /// Those of a forwarding mode.
+    pub(super) fn of(mode: Mode) -> Servers {
+        if mode.has_replies() {
+            Servers::Answer
+        } else {
+            Servers::Silent
+        }
+    }
+}
+
 /// The ports.
 pub(super) struct Generator<B: Buffers = Mempool> {
     free: VecDeque<B::Packet>,
+    /// Bytes of a request.
+    length: usize,
+    request: Request,
     replies: VecDeque<B::Packet>,
     clients: Clients,
     servers: Servers,
@@ -83,14 +99,30 @@ pub(super) struct Generator<B: Buffers = Mempool> {
 }
 
 impl<B: Buffers> Generator<B> {
-    /// Ports over buffers of `pool`.
+    /// Ports over buffers of `pool`, with the shortest frames of IPv4.
     ///
     /// # Errors
     /// The pool has too few of them.
     pub(super) fn new(pool: &B, clients: Clients, servers: Servers) -> Result<Generator<B>> {
-        let frame = |_| pool.frame(&[0; FRAME]).context("packet buffers have run out");
+        Generator::with_shape(pool, Shape::default(), clients, servers)
+    }
+
+    /// As [`Generator::new`], with frames of that shape.
+    ///
+    /// # Errors
+    /// The pool has too few of them.
+    pub(super) fn with_shape(
+        pool: &B,
+        shape: Shape,
+        clients: Clients,
+        servers: Servers,
+    ) -> Result<Generator<B>> {
+        let empty = vec![0; shape.len()];
+        let frame = |_| pool.frame(&empty).context("packet buffers have run out");
         Ok(Generator {
             free: (0..FRAMES).map(frame).collect::<Result<_>>()?,
+            length: shape.len(),
+            request: Request::new(shape),
             replies: VecDeque::with_capacity(FRAMES),
             clients,
             servers,
@@ -105,20 +137,21 @@ impl<B: Buffers> Generator<B> {
 
     fn requests(&mut self, burst: &mut PacketBurst<B::Packet>) {
         let count = burst.remaining_capacity().min(self.free.len());
+        let request = &self.request;
         match &mut self.clients {
             Clients::Order(order, at) => {
                 if *at + BURST > order.len() {
                     *at = 0;
                 }
                 for (mut frame, flow) in self.free.drain(..count).zip(&order[*at..]) {
-                    flow.write(frame.bytes_mut());
+                    request.write(flow, frame.bytes_mut());
                     burst.push(frame);
                 }
                 *at += count;
             }
             Clients::New(next) => {
                 for mut frame in self.free.drain(..count) {
-                    Flow::of(*next).write(frame.bytes_mut());
+                    request.write(&Flow::of(*next, request), frame.bytes_mut());
                     *next += 1;
                     burst.push(frame);
                 }
@@ -136,10 +169,10 @@ impl<B: Buffers> Generator<B> {
                 for (place, (mut frame, flow)) in self.free.drain(..count).zip(&order[*at..]).enumerate() {
                     if place % NEW_FLOW_EVERY == 0 {
                         let port = FIRST_SERVICE + draws.below(*services) as u16;
-                        Flow::of(*next).write_to(port, frame.bytes_mut());
+                        request.write_to(&Flow::of(*next, request), port, frame.bytes_mut());
                         *next += 1;
                     } else {
-                        flow.write(frame.bytes_mut());
+                        request.write(flow, frame.bytes_mut());
                     }
                     burst.push(frame);
                 }
@@ -147,7 +180,7 @@ impl<B: Buffers> Generator<B> {
             }
             Clients::Connections(script) => {
                 for (place, mut frame) in self.free.drain(..count).enumerate() {
-                    script.write(place, frame.bytes_mut(), client);
+                    script.write(place, request, frame.bytes_mut());
                     burst.push(frame);
                 }
                 script.advance();
@@ -156,38 +189,80 @@ impl<B: Buffers> Generator<B> {
     }
 
     fn answer(&mut self, burst: &mut PacketBurst<B::Packet>) {
-        let tcp = matches!(self.clients, Clients::Connections(_));
+        let life = match &self.clients {
+            Clients::Connections(script) => Some(script.life()),
+            _ => None,
+        };
         for mut frame in burst.drain(..) {
-            let Some(bytes) = client_frame(&mut frame) else {
+            let Some((bytes, l4)) = client_frame(&mut frame) else {
                 continue;
             };
-            turn_round(bytes);
-            if tcp && !tcp::answer(bytes) {
-                self.free.push_back(frame);
+            turn_round(bytes, l4);
+            if life.is_some_and(|life| !life.answer(bytes, l4)) {
+                self.recycle(frame);
             } else {
                 self.replies.push_back(frame);
             }
         }
     }
+
+    /// A frame is a request again: what the gateway has put in front of it comes off, and what it has cut comes back.
+    #[inline]
+    fn recycle(&mut self, mut frame: B::Packet) {
+        let length = frame.bytes().len();
+        if length > self.length {
+            frame.trim_front(length - self.length);
+        } else if length < self.length {
+            frame.prepend(self.length - length);
+        }
+        self.free.push_back(frame);
+    }
 }
 
-/// A frame that began as a client's: the gateway's own are none of IPv4 here.
+/// A frame that began as a client's, and where its ports are: the gateway's own are none of TCP or UDP here, nor do they
+/// have a header within another one.
 #[inline]
-fn client_frame(frame: &mut impl Packet) -> Option<&mut [u8; FRAME]> {
-    let bytes = frame.bytes_mut().first_chunk_mut::<FRAME>()?;
-    (bytes[12..14] == [8, 0]).then_some(bytes)
+fn client_frame(frame: &mut impl Packet) -> Option<(&mut [u8], usize)> {
+    let bytes = frame.bytes_mut();
+    match bytes.get(12..14)? {
+        [8, 0] => Some((bytes, L4[0])),
+        [0x86, 0xdd] if *bytes.get(20)? != ICMPV6 => Some((bytes, L4[1])),
+        _ => None,
+    }
 }
 
-/// Swaps IP addresses and ports, which no checksum minds, and addresses the frame to the gateway.
+/// What neighbour discovery is made of.
+const ICMPV6: u8 = 58;
+
+/// Swaps IP addresses and ports, which no checksum minds, and addresses the frame to the gateway. Both addresses end where
+/// the ports begin.
 #[inline]
-fn turn_round(frame: &mut [u8; FRAME]) {
+fn turn_round(frame: &mut [u8], l4: usize) {
+    match l4 {
+        V4 => turn_round_of::<4, { V4 + 4 }>(frame),
+        _ => turn_round_of::<16, { V6 + 4 }>(frame),
+    }
+}
+
+const V4: usize = L4[0];
+const V6: usize = L4[1];
+
+/// For addresses of `ADDRESS` bytes, and ports that end at `END`.
+#[inline]
+fn turn_round_of<const ADDRESS: usize, const END: usize>(frame: &mut [u8]) {
+    let Some(frame) = frame.first_chunk_mut::<END>() else {
+        return;
+    };
     frame[..6].copy_from_slice(&GATEWAY_LAN.0);
     frame[6..12].copy_from_slice(&ROUTER.0);
-    let (source, destination) = (four(frame, 26), four(frame, 30));
-    frame[26..30].copy_from_slice(&destination);
-    frame[30..34].copy_from_slice(&source);
-    let [a, b, c, d] = four(frame, 34);
-    frame[34..38].copy_from_slice(&[c, d, a, b]);
+    let (before, [a, b, c, d]) = frame.split_at_mut(END - 4) else {
+        return;
+    };
+    std::mem::swap(a, c);
+    std::mem::swap(b, d);
+    let at = before.len() - 2 * ADDRESS;
+    let (source, destination) = before[at..].split_at_mut(ADDRESS);
+    source.swap_with_slice(destination);
 }
 
 /// Swaps the MAC addresses: all that the plainest forwarder does to a frame.
@@ -197,11 +272,6 @@ pub(super) fn swap_macs(frame: &mut [u8; FRAME]) {
     macs[..6].copy_from_slice(&frame[6..12]);
     macs[6..].copy_from_slice(&frame[..6]);
     frame[..12].copy_from_slice(&macs);
-}
-
-#[inline]
-fn four(frame: &[u8; FRAME], at: usize) -> [u8; 4] {
-    [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]
 }
 
 impl<B: Buffers> Io for Generator<B> {
@@ -223,7 +293,7 @@ impl<B: Buffers> Io for Generator<B> {
         } else {
             for mut frame in burst.drain(..) {
                 if client_frame(&mut frame).is_some() {
-                    self.free.push_back(frame);
+                    self.recycle(frame);
                 }
             }
         }
@@ -246,8 +316,12 @@ impl<B: Buffers> Io for Generator<B> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::report::Path;
+    use super::super::setup;
+    use super::super::tcp::Life;
     use super::*;
     use dataplane::packet::TestPacket;
+    use dataplane::time::Tick;
 
     /// Frames in ordinary memory.
     #[derive(Clone)]
@@ -261,10 +335,59 @@ pub(super) mod tests {
         }
     }
 
+    /// Turns of a worker over these clients, in each mode and with each IP version; no packet is lost, none is dropped, and
+    /// all frames are there in the end. Returns what was received, and what is about to be.
+    fn go(path: Path, size: u16, turns: u32, clients: impl Fn(Shape) -> Clients) -> u64 {
+        let shape = Shape {
+            family: path.family,
+            size,
+        };
+        let servers = Servers::of(path.mode);
+        let io = Generator::with_shape(&Heap, shape, clients(shape), servers).unwrap();
+        let index = dataplane::flow::TagIndex::new(20_000, false).unwrap();
+        let mut worker = setup::worker(path, 10_000, false, index, io).unwrap();
+        for turn in 0..turns {
+            worker.turn(Tick(turn));
+        }
+        setup::finish(&worker).unwrap();
+        let received = worker.stats().received.get();
+        let io = worker.io_mut();
+        assert_eq!(io.free.len() + io.replies.len(), FRAMES, "{path:?} {size}");
+        let odd = io.free.iter().find(|frame| frame.bytes().len() != shape.len());
+        assert_eq!(odd.map(|frame| frame.bytes().len()), None, "{path:?} {size}");
+        received + io.replies.len() as u64
+    }
+
+    #[test]
+    fn datagrams_pass_in_each_mode_and_with_each_ip_version() {
+        for path in Path::all() {
+            for size in [60, 61, 1500] {
+                let known = |shape| Clients::Order(super::super::flows::each(64, shape), 0);
+                let received = go(path, size, 200, known);
+                // A burst of requests each turn, and one of replies.
+                let replies = if path.mode.has_replies() { 200 } else { 0 };
+                assert_eq!(received, 32 * (200 + replies), "{path:?} {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn tcp_connections_pass_in_each_mode_and_with_each_ip_version() {
+        for path in Path::all().filter(|path| path.mode.has_replies()) {
+            for life in [Life::Whole, Life::Short] {
+                let script = |_| Clients::Connections(tcp::Script::new(life, 0));
+                // Twenty times 32 connections, whichever it is.
+                let steps = (32.0 / life.a_turn()) as u32;
+                let received = go(path, 60, 20 * steps, script);
+                assert_eq!(received, 20 * 32 * life.packets(), "{path:?} {life:?}");
+            }
+        }
+    }
+
     #[test]
     fn one_of_eight_datagrams_opens_a_connection_to_one_of_the_services() {
         let clients = Clients::Mixed {
-            order: super::super::flows::each(64),
+            order: super::super::flows::each(64, Shape::default()),
             at: 0,
             next: 1000,
             services: 3,

@@ -1,7 +1,7 @@
 //! `tidegate bench`: what the gateway costs. The worker that runs over DPDK ports runs here over a generator in the same
 //! process, with everything on: validation, state machine, counters, drop accounting, timers, steering, the keyed hash.
 //! So one core's own cost is seen, without a network card, a kernel or a second core. Beside the packet path: schedulers
-//! by numbers of servers, Maglev tables, large snapshots, and many connections that end at once.
+//! by numbers of servers, Maglev tables, large snapshots, many connections that end at once, and memory.
 //!
 //! `docs/benchmarks.md` says how the figures are meant. Nothing here is part of a gateway in service.
 
@@ -9,19 +9,26 @@ mod capture;
 mod expiry;
 mod floor;
 mod flows;
+mod footprint;
 mod io;
 mod maglev;
 mod measure;
+mod openings;
 mod packets;
 mod report;
+mod request;
+mod rig;
 mod schedulers;
 mod servers;
 mod setup;
 mod snapshots;
 mod tcp;
 mod turns;
+mod zipf;
 
+pub use flows::Distribution;
 pub use report::{Mode, Table};
+pub use request::Family;
 
 use anyhow::Result;
 use dpdk::{Eal, EalOptions, Mempool};
@@ -43,6 +50,8 @@ pub enum Subject {
     Snapshots,
     /// Many connections that end at once.
     Expiry,
+    /// Memory for each connection.
+    Memory,
 }
 
 /// What to measure.
@@ -54,18 +63,33 @@ pub struct Options {
     /// Packets: numbers of flows, drawn at random.
     #[arg(long, value_delimiter = ',', default_value = "1,1000,100000,1000000", value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
     pub flows: Vec<u32>,
-    /// Packets: only this forwarding mode. Without: FULLNAT, then DR at the largest number of flows.
+    /// Packets: how often each flow is drawn.
+    #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
+    pub distribution: Distribution,
+    /// Packets: bytes of a frame with IPv4, without its check sequence; with IPv6 it has 20 more.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(60..=1500))]
+    pub size: u16,
+    /// Packets: IP versions of clients and servers; 64 is IPv6 to IPv4 by FULLNAT.
+    #[arg(long, value_enum, default_value_t = Family::V4)]
+    pub family: Family,
+    /// Packets: only this forwarding mode. Without: FULLNAT, then the others at the largest number of flows.
     #[arg(long)]
     pub mode: Option<Mode>,
     /// Packets: only this index of the connection table. Without: both.
     #[arg(long)]
     pub table: Option<Table>,
+    /// Memory: rooms in the connection table.
+    #[arg(long, value_delimiter = ',', default_value = "100000,1000000,4000000", value_parser = clap::value_parser!(u32).range(10_000..=20_000_000))]
+    pub capacities: Vec<u32>,
     /// Windows of each figure.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=60))]
     pub windows: u32,
     /// Packets: leave out connections that open and close.
     #[arg(long)]
     pub no_openings: bool,
+    /// Packets: room in the connection table where connections open and close among others in TIME_WAIT.
+    #[arg(long, default_value_t = 4_000_000, value_parser = clap::value_parser!(u32).range(20_000..=20_000_000))]
+    pub records: u32,
     /// Schedulers: numbers of servers.
     #[arg(long, value_delimiter = ',', default_value = "10,100,1000,10000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub servers: Vec<u32>,
@@ -86,16 +110,32 @@ pub struct Options {
     pub requests: Option<PathBuf>,
 }
 
+impl Options {
+    /// What requests look like.
+    fn shape(&self) -> request::Shape {
+        request::Shape {
+            family: self.family,
+            size: self.size,
+        }
+    }
+}
+
 /// Measures, and prints each row as soon as it is known.
 ///
 /// # Errors
 /// Too little memory, or packets have been dropped, which would make the figures wrong.
 pub fn run(options: &Options) -> Result<()> {
     if let Some(file) = &options.requests {
-        return capture::write_file(options.flows.first().copied().unwrap_or(1), file);
+        let flows = options.flows.first().copied().unwrap_or(1);
+        return capture::write_file(flows, options.distribution, options.shape(), file);
     }
     let measures = |subject| options.only.contains(&subject);
     let most = options.flows.iter().copied().fold(packets::CONNECTIONS, u32::max);
+    let most = if options.no_openings {
+        most
+    } else {
+        most.max(options.records)
+    };
     // A million connections have two million keys in rte_hash, of 48 to 80 bytes each.
     let tables = match options.table {
         Some(Table::Tag) => 0,
@@ -113,7 +153,7 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.json {
         let hugepages = if eal.has_hugepages() { "with" } else { "without" };
         let version = eal.version();
-        println!("one worker, 60-byte frames, {hugepages} hugepages, {version}");
+        println!("one worker, {hugepages} hugepages, {version}");
     }
     if measures(Subject::Packets) {
         packets::Packets::new(options, &eal, &pool).run()?;
@@ -129,6 +169,9 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if measures(Subject::Expiry) {
         expiry::run(options, &eal, &pool)?;
+    }
+    if measures(Subject::Memory) {
+        footprint::run(options, &eal, &pool)?;
     }
     Ok(())
 }

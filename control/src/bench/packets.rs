@@ -1,16 +1,15 @@
-//! What packets cost: those of known connections, and connections that come and go, beside the plainest forwarder and
-//! the bare loop.
+//! What packets of known connections cost, beside the plainest forwarder and the bare loop.
 
 use super::floor::{Floor, MacSwap};
 use super::flows;
 use super::io::{Clients, Generator, Servers};
 use super::measure::{Cost, interleave};
-use super::report::{Mode, Opening, Row, Table, print};
-use super::{Options, setup, tcp};
+use super::report::{Mode, Path, Row, Table, print};
+use super::request::Family;
+use super::{Options, setup};
 use crate::engine::{RteIndex, TickClock};
 use anyhow::{Context, Result, bail};
 use dataplane::flow::{FlowIndex, TagIndex};
-use dataplane::time::Tick;
 use dataplane::worker::{BURST, Worker};
 use dpdk::{Eal, Mempool, clock};
 
@@ -18,21 +17,12 @@ use dpdk::{Eal, Mempool, clock};
 pub(super) const CONNECTIONS: u32 = 1_000_000;
 /// Packets of a window: some milliseconds.
 const WINDOW: u64 = 1 << 16;
-/// New connections of a window.
-const OPENINGS: u64 = 8192;
-/// Connections of a window that open, speak and close.
-const LIVES: u64 = 4096;
-/// Ticks for each turn while connections open and close: so much faster does time pass that TIME_WAIT's two
-/// minutes end within some thousand turns.
-const HASTE: u32 = 8;
-/// Connections that may be there then: twice what TIME_WAIT holds.
-const MOST_LEFT: u64 = 20_000;
 
 /// The measurements, and what they share.
 pub(super) struct Packets<'a> {
-    options: &'a Options,
-    eal: &'a Eal,
-    pool: Mempool,
+    pub(super) options: &'a Options,
+    pub(super) eal: &'a Eal,
+    pub(super) pool: Mempool,
     /// Tables of `rte_hash` made so far: their names are unique.
     tables: u32,
 }
@@ -53,26 +43,23 @@ impl<'a> Packets<'a> {
     /// # Errors
     /// Too little memory, or packets have been dropped.
     pub(super) fn run(&mut self) -> Result<()> {
+        let Options { mode, family, .. } = *self.options;
+        if mode.is_some_and(|mode| !Path { mode, family }.is_possible()) {
+            bail!("--family 64 is for FULLNAT only: no other mode leads from IPv6 to IPv4");
+        }
         if !self.options.json {
             println!("\nknown connections (UDP)\n{}", Row::HEADING);
         }
+        let first = mode.unwrap_or(Mode::Fullnat);
         for table in self.tables() {
             for &flows in &self.options.flows {
-                if self.options.mode != Some(Mode::Dr) {
-                    self.known(Mode::Fullnat, table, flows)?;
-                }
+                self.known(first, table, flows)?;
             }
         }
-        let largest = self.options.flows.iter().copied().max().unwrap_or(1);
-        match self.options.mode {
-            None => self.known(Mode::Dr, self.tables()[0], largest)?,
-            Some(Mode::Fullnat) => {}
-            Some(Mode::Dr) => {
-                for table in self.tables() {
-                    for &flows in &self.options.flows {
-                        self.known(Mode::Dr, table, flows)?;
-                    }
-                }
+        if mode.is_none() && family != Family::V64 {
+            let largest = self.options.flows.iter().copied().max().unwrap_or(1);
+            for other in [Mode::Nat, Mode::Dr, Mode::Tun] {
+                self.known(other, self.tables()[0], largest)?;
             }
         }
         if !self.options.no_openings {
@@ -81,28 +68,7 @@ impl<'a> Packets<'a> {
         Ok(())
     }
 
-    fn run_openings(&mut self) -> Result<()> {
-        if !self.options.json {
-            println!("\nconnections that come and go\n{}", Opening::HEADING);
-        }
-        let modes = self
-            .options
-            .mode
-            .map_or(vec![Mode::Fullnat, Mode::Dr], |mode| vec![mode]);
-        for mode in modes {
-            for table in self.tables() {
-                self.opened(mode, table)?;
-            }
-        }
-        if self.options.mode != Some(Mode::Dr) {
-            for table in self.tables() {
-                self.lived(table)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn tables(&self) -> Vec<Table> {
+    pub(super) fn tables(&self) -> Vec<Table> {
         let given = self.options.table;
         given.map_or(vec![Table::Tag, Table::RteHash], |table| vec![table])
     }
@@ -119,53 +85,41 @@ impl<'a> Packets<'a> {
         print(self.options.json, &row)
     }
 
-    fn opened(&mut self, mode: Mode, table: Table) -> Result<()> {
-        let row = match table {
-            Table::Tag => self.opened_over(mode, table, self.tag_index(CONNECTIONS)?),
-            Table::RteHash => {
-                let index = self.rte_index(CONNECTIONS)?;
-                self.opened_over(mode, table, index)
-            }
-        }?;
-        print(self.options.json, &row)
-    }
-
-    fn lived(&mut self, table: Table) -> Result<()> {
-        let row = match table {
-            Table::Tag => self.lived_over(table, self.tag_index(CONNECTIONS)?),
-            Table::RteHash => {
-                let index = self.rte_index(CONNECTIONS)?;
-                self.lived_over(table, index)
-            }
-        }?;
-        print(self.options.json, &row)
-    }
-
-    fn tag_index(&self, connections: u32) -> Result<TagIndex> {
+    pub(super) fn tag_index(&self, connections: u32) -> Result<TagIndex> {
         TagIndex::new(2 * connections as usize, self.eal.has_hugepages()).context("no memory for the index")
     }
 
-    fn rte_index(&mut self, connections: u32) -> Result<RteIndex> {
+    pub(super) fn rte_index(&mut self, connections: u32) -> Result<RteIndex> {
         self.tables += 1;
         RteIndex::new(self.eal, &format!("flows{}", self.tables), 2 * connections)
     }
 
+    /// The way of packets in that mode.
+    pub(super) fn path(&self, mode: Mode) -> Path {
+        Path {
+            mode,
+            family: self.options.family,
+        }
+    }
+
+    /// Cycles of the time stamp counter, which runs at a rate of its own whatever that of the processor is.
+    pub(super) fn cycles(&self, ns: f64) -> f64 {
+        ns * clock::hz(self.eal) as f64 / 1e9
+    }
+
     /// Packets of known connections, at random.
     fn known_over<X: FlowIndex>(&self, mode: Mode, table: Table, flows: u32, index: X) -> Result<Row> {
-        let servers = match mode {
-            Mode::Fullnat => Servers::Answer,
-            Mode::Dr => Servers::Silent,
-        };
-        let order = flows::random(flows);
-        let random = || Generator::new(&self.pool, Clients::Order(order.clone(), 0), servers);
+        let (path, servers, shape) = (self.path(mode), Servers::of(mode), self.options.shape());
+        let order = flows::random(flows, self.options.distribution, shape);
+        let random = || Generator::with_shape(&self.pool, shape, Clients::Order(order.clone(), 0), servers);
         let hugepages = self.eal.has_hugepages();
         let connections = flows.max(CONNECTIONS);
 
-        let every = flows::each(flows);
+        let every = flows::each(flows, shape);
         // Replies included, and what is under way at the end.
-        let packets = every.len() as u64 * if mode == Mode::Fullnat { 2 } else { 1 };
-        let io = Generator::new(&self.pool, Clients::Order(every, 0), servers)?;
-        let mut worker = setup::worker(mode, connections, hugepages, index, io)?;
+        let packets = every.len() as u64 * if mode.has_replies() { 2 } else { 1 };
+        let io = Generator::with_shape(&self.pool, shape, Clients::Order(every, 0), servers)?;
+        let mut worker = setup::worker(path, connections, hugepages, index, io)?;
         let mut ticks = TickClock::start(self.eal);
         let mut pipeline = |worker: &mut Worker<Generator, X>, packets| {
             drive(packets, || worker.turn(ticks.at(clock::now())))
@@ -174,9 +128,9 @@ impl<'a> Packets<'a> {
         worker.io_mut().set_clients(Clients::Order(order.clone(), 0));
 
         let mut swap = MacSwap { io: random()? };
-        let mut floor = match mode {
-            Mode::Fullnat => Some(Floor::new(random()?, flows, connections, hugepages)?),
-            Mode::Dr => None,
+        let mut floor = match path.has_floor() {
+            true => Some(Floor::new(random()?, flows, connections, hugepages)?),
+            false => None,
         };
         let costs = interleave(
             self.options.windows as usize,
@@ -192,9 +146,13 @@ impl<'a> Packets<'a> {
         );
         let row = Row {
             mode,
+            family: path.family,
             table,
             flows,
+            distribution: self.options.distribution,
+            frame: shape.len(),
             pipeline: costs[0],
+            cycles: self.cycles(costs[0].best),
             floor: floor.is_some().then_some(costs[2]),
             mac_swap: costs[1],
             bytes_per_connection: worker.table_memory().0 as f64 / f64::from(connections),
@@ -202,74 +160,10 @@ impl<'a> Packets<'a> {
         setup::finish(&worker)?;
         Ok(row)
     }
-
-    /// The first packet of each of many connections.
-    fn opened_over<X: FlowIndex>(&self, mode: Mode, table: Table, index: X) -> Result<Opening> {
-        let new = || Generator::new(&self.pool, Clients::New(0), Servers::Silent);
-        let mut worker = setup::worker(mode, CONNECTIONS, self.eal.has_hugepages(), index, new()?)?;
-        let mut ticks = TickClock::start(self.eal);
-        let mut swap = MacSwap { io: new()? };
-        let [connection, mac_swap] = interleave(
-            self.options.windows as usize,
-            OPENINGS,
-            [
-                &mut |packets| drive(packets, || worker.turn(ticks.at(clock::now()))),
-                &mut |packets| drive(packets, || swap.turn()),
-            ],
-        );
-        setup::finish(&worker)?;
-        Ok(Opening {
-            what: "first packet of a UDP connection",
-            mode,
-            table,
-            packets: 1,
-            connection,
-            mac_swap,
-        })
-    }
-
-    /// TCP connections from their SYN to the end of their TIME_WAIT.
-    fn lived_over<X: FlowIndex>(&self, table: Table, index: X) -> Result<Opening> {
-        let mode = Mode::Fullnat;
-        let tcp = || {
-            let clients = Clients::Connections(tcp::Script::new(0));
-            Generator::new(&self.pool, clients, Servers::Answer)
-        };
-        let mut worker = setup::worker(mode, CONNECTIONS, self.eal.has_hugepages(), index, tcp()?)?;
-        let mut swap = MacSwap { io: tcp()? };
-        let mut now = Tick(0);
-        let mut pipeline = |packets| {
-            drive(packets, || {
-                now = now.after(HASTE);
-                worker.turn(now)
-            })
-        };
-        // Until as many end as begin.
-        pipeline(50_000 * tcp::PACKETS);
-        let costs = interleave(
-            self.options.windows as usize,
-            LIVES * tcp::PACKETS,
-            [&mut pipeline, &mut |packets| drive(packets, || swap.turn())],
-        );
-        setup::finish(&worker)?;
-        let left = worker.stats().connections.get();
-        if left > MOST_LEFT {
-            bail!("{left} connections are left: they end more slowly than they begin");
-        }
-        let [connection, mac_swap] = costs.map(|cost| cost.times(tcp::PACKETS as f64));
-        Ok(Opening {
-            what: "TCP connection: handshake, request, answer, close, expiry",
-            mode,
-            table,
-            packets: tcp::PACKETS,
-            connection,
-            mac_swap,
-        })
-    }
 }
 
 /// Turns until so many packets have been moved, or none move any more.
-fn drive(packets: u64, mut turn: impl FnMut() -> usize) -> u64 {
+pub(super) fn drive(packets: u64, mut turn: impl FnMut() -> usize) -> u64 {
     let mut moved = 0;
     while moved < packets {
         match turn() {
@@ -282,7 +176,7 @@ fn drive(packets: u64, mut turn: impl FnMut() -> usize) -> u64 {
 
 impl Cost {
     /// The cost of so many.
-    fn times(self, count: f64) -> Cost {
+    pub(super) fn times(self, count: f64) -> Cost {
         Cost {
             best: self.best * count,
             median: self.median * count,

@@ -1,7 +1,7 @@
 //! The gateway that is measured: two ports, sixteen servers, one service each of TCP and UDP, compiled from YAML as
 //! any other; and its worker, over the generator.
 
-use super::report::Mode;
+use super::report::{Mode, Path};
 use crate::config::{self, Config};
 use crate::model::Model;
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,7 @@ use dataplane::packet::MacAddr;
 use dataplane::service::{PortSettings, Snapshot};
 use dataplane::worker::{Io, Mailbox, Sizes, Worker, WorkerStats};
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// The port towards the clients.
@@ -22,6 +22,10 @@ pub(super) const GATEWAY_LAN: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 pub(super) const ROUTER: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
 /// The address of the service.
 pub(super) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 100);
+/// Its IPv6 address.
+pub(super) const VIP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 0x100);
+/// Where clients with IPv6 are: their last four bytes differ.
+pub(super) const CLIENTS6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xb, 0, 0, 0, 0, 0);
 /// Its port, TCP and UDP.
 pub(super) const SERVICE_PORT: u16 = 53;
 /// Servers of the service.
@@ -35,6 +39,12 @@ pub(super) fn server(number: u32) -> (Ipv4Addr, MacAddr) {
     (Ipv4Addr::new(10, 0, 8, number), MacAddr([2, 0, 0, 0, 1, number]))
 }
 
+/// The IPv6 address of that IPv4 server or local address.
+fn v6(address: Ipv4Addr) -> IpAddr {
+    let [_, _, c, d] = address.octets().map(u16::from);
+    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, c << 8 | d).into()
+}
+
 /// The local address of that number.
 pub(super) fn local_address(number: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 4, 0).to_bits() + number)
@@ -45,45 +55,63 @@ fn local_addresses(connections: u32) -> u32 {
     connections.div_ceil(SERVERS * LOCAL_PORTS).clamp(4, 1000)
 }
 
+/// What a port may send: the largest frame of a measurement, and another IPv6 header around that.
+const MTU: u16 = 1600;
+
 /// The ports, and the way to the clients: what follows are more neighbours.
 pub(super) fn network(routes: &str, local: &str) -> String {
     format!(
         "ports:
-  - {{ name: wan, device: net_null0, addresses: [192.0.2.2/24] }}
-  - {{ name: lan, device: net_null1, addresses: [10.0.0.1/16] }}
+  - {{ name: wan, device: net_null0, addresses: [192.0.2.2/24, \"2001:db8:2::2/64\"] }}
+  - {{ name: lan, device: net_null1, addresses: [10.0.0.1/16, \"fd00::1/64\"] }}
 routes:
   - {{ to: default, via: 192.0.2.1 }}
+  - {{ to: default6, via: \"2001:db8:2::1\" }}
 {routes}local_addresses:
   - {{ name: dip, port: lan, addresses: [{local}] }}
 neighbours:
   - {{ address: 192.0.2.1, mac: \"{ROUTER}\" }}
+  - {{ address: \"2001:db8:2::1\", mac: \"{ROUTER}\" }}
 "
     )
 }
 
-fn yaml(mode: Mode, connections: u32) -> String {
-    let (first, last) = (local_address(0), local_address(local_addresses(connections) - 1));
-    let mut text = network("", &format!("{first}-{last}"));
+fn yaml(path: Path, connections: u32) -> String {
+    let address = |address: Ipv4Addr| match path.family.servers_have_v6() {
+        true => v6(address),
+        false => address.into(),
+    };
+    let [first, last] = [0, local_addresses(connections) - 1].map(|number| address(local_address(number)));
+    let mut text = network("", &format!("\"{first}-{last}\""));
     for number in 0..SERVERS {
-        let (address, mac) = server(number);
-        let _ = writeln!(text, "  - {{ address: {address}, mac: \"{mac}\" }}");
+        let (server, mac) = server(number);
+        let _ = writeln!(text, "  - {{ address: \"{}\", mac: \"{mac}\" }}", address(server));
     }
     text += "pools:\n  - name: servers\n    servers:\n";
     for number in 0..SERVERS {
-        let _ = writeln!(text, "      - {{ address: {} }}", server(number).0);
+        let _ = writeln!(text, "      - {{ address: \"{}\" }}", address(server(number).0));
     }
-    let local = match mode {
+    let local = match path.mode {
         Mode::Fullnat => ", local_addresses: dip",
-        Mode::Dr => "",
+        Mode::Nat | Mode::Dr | Mode::Tun => "",
     };
+    let (mode, vip) = (path.mode, vip(path));
     text += "services:\n";
     for protocol in ["udp", "tcp"] {
         let _ = writeln!(
             text,
-            "  - {{ name: {protocol}, listen: \"{VIP}:{SERVICE_PORT}/{protocol}\", pool: servers, mode: {mode}, scheduler: rr{local} }}"
+            "  - {{ name: {protocol}, listen: \"{vip}:{SERVICE_PORT}/{protocol}\", pool: servers, mode: {mode}, scheduler: rr{local} }}"
         );
     }
     text
+}
+
+/// The VIP as it stands in front of a port.
+fn vip(path: Path) -> String {
+    match path.family.clients_have_v6() {
+        true => format!("[{VIP6}]"),
+        false => VIP.to_string(),
+    }
 }
 
 /// A configuration of the measurement.
@@ -101,16 +129,16 @@ pub(super) fn model(services: u32, servers: u32) -> Model {
         mac,
         any_mac: false,
         vlan: None,
-        mtu: 1500,
+        mtu: MTU,
         addresses: Vec::new(),
         check_partial: false,
     };
     Model::new(vec![port(GATEWAY_WAN), port(GATEWAY_LAN)], 1, services, servers)
 }
 
-fn snapshot(mode: Mode, connections: u32) -> Result<Arc<Snapshot>> {
+fn snapshot(path: Path, connections: u32) -> Result<Arc<Snapshot>> {
     let mut model = model(SIZES.services, SIZES.servers);
-    model.apply_file(&parse(&yaml(mode, connections))?)?;
+    model.apply_file(&parse(&yaml(path, connections))?)?;
     Ok(model.snapshot())
 }
 
@@ -130,7 +158,7 @@ pub(super) const SIZES: Sizes = Sizes {
 /// # Errors
 /// Too little memory.
 pub(super) fn worker<I: Io, X: FlowIndex>(
-    mode: Mode,
+    path: Path,
     connections: u32,
     hugepages: bool,
     index: X,
@@ -141,7 +169,7 @@ pub(super) fn worker<I: Io, X: FlowIndex>(
         hugepages,
         ..SIZES
     };
-    let snapshot = snapshot(mode, connections)?;
+    let snapshot = snapshot(path, connections)?;
     worker_of(snapshot, sizes, index, io, Arc::default())
 }
 
@@ -189,9 +217,9 @@ mod tests {
 
     #[test]
     fn the_configuration_is_valid() {
-        for mode in [Mode::Fullnat, Mode::Dr] {
-            let snapshot = snapshot(mode, 10_000_000).unwrap();
-            assert!(snapshot.server_present(0));
+        for path in Path::all() {
+            let snapshot = snapshot(path, 10_000_000).unwrap();
+            assert!(snapshot.server_present(0), "{path:?}");
         }
     }
 }

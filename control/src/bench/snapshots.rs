@@ -6,6 +6,7 @@ use super::flows::{self, Draws};
 use super::io::{Buffers, Clients, FIRST_SERVICE, Generator, Servers};
 use super::measure::{Cost, cost_of, cpu_time};
 use super::report::print;
+use super::request::Shape;
 use super::setup::{self, ROUTER, SERVICE_PORT, SIZES, VIP};
 use super::turns::{Spread, Turns};
 use crate::config::Config;
@@ -196,7 +197,7 @@ impl<B: Buffers> Rig<B> {
         };
         let mut model = setup::model(sizes.services, sizes.servers);
         model.apply_file(config)?;
-        let known = flows::each(KNOWN);
+        let known = flows::each(KNOWN, Shape::default());
         let io = Generator::new(buffers, Clients::Order(known.clone(), 0), Servers::Answer)?;
         let index = TagIndex::new(2 * CONNECTIONS as usize, false).context("no memory for the index")?;
         let mailbox = Arc::new(Mailbox::default());

@@ -151,7 +151,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.starts_with("gw.yaml:2:3: node.limits.connections: tables and packets need 19"),
+            error.starts_with("gw.yaml:2:3: node.limits.connections: tables and packets need 18"),
             "{error}"
         );
         assert!(error.contains(" MB are free; lower it to "), "{error}");

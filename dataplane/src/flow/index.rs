@@ -113,6 +113,14 @@ impl TagIndex {
         self.len == 0
     }
 
+    /// The memory that the system has given for it, see [`Slab::resident`].
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn resident(&self) -> io::Result<usize> {
+        self.buckets.resident()
+    }
+
     /// Memory in bytes, and what kind it is.
     #[must_use]
     pub fn memory(&self) -> (usize, Pages) {

@@ -54,6 +54,11 @@ impl<T: Pod> Lines<T> {
         self.free = index;
     }
 
+    /// The memory that the system has given for them, see [`Slab::resident`].
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        self.lines.resident()
+    }
+
     #[inline]
     pub(super) fn get(&self, index: u32) -> &T {
         &self.lines[index as usize]

@@ -240,6 +240,15 @@ impl<X: FlowIndex> ConnectionTable<X> {
         (self.records.bytes() + self.index.memory().0, self.records.pages())
     }
 
+    /// The memory that the system has given for records, and for what some connections have beside theirs.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn resident(&self) -> io::Result<(usize, usize)> {
+        let beside = self.addresses.resident()? + self.extensions.resident()?;
+        Ok((self.records.resident()?, beside))
+    }
+
     /// The index, for reports.
     #[must_use]
     pub fn index(&self) -> &X {

@@ -99,6 +99,10 @@ impl<T: Slot> Arena<T> {
         self.touched as usize * size_of::<T>()
     }
 
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        self.slots.resident()
+    }
+
     pub(super) fn reserved_bytes(&self) -> usize {
         self.slots.bytes()
     }

@@ -84,6 +84,10 @@ impl Closing {
         true
     }
 
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        self.links.resident()
+    }
+
     pub(super) fn reserved_bytes(&self) -> usize {
         self.links.bytes()
     }

@@ -50,6 +50,10 @@ impl Counts {
         }
     }
 
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        self.0.resident()
+    }
+
     pub(super) fn reserved_bytes(&self) -> usize {
         self.0.bytes()
     }

@@ -44,7 +44,7 @@ pub use addresses::AddressUse;
 pub use pool::{LipPool, Rotation, Server};
 pub use ports::{LocalPorts, LocalPortsConfig};
 pub use pressure::{Pressure, Usage};
-pub use usage::{MemoryUse, PairReport, PairUse};
+pub use usage::{MemoryUse, PairReport, PairUse, ResidentMemory};
 
 /// Who shares local ports: one local address towards one server, both of one family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

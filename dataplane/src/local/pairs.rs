@@ -177,6 +177,10 @@ impl FarPairs {
         (local, server)
     }
 
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        self.lines.resident()
+    }
+
     pub(super) fn reserved_bytes(&self) -> usize {
         self.lines.bytes()
     }

@@ -272,6 +272,10 @@ impl Blocks {
         self.blocks.touched_bytes()
     }
 
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        self.blocks.resident()
+    }
+
     pub(super) fn reserved_bytes(&self) -> usize {
         self.blocks.reserved_bytes()
     }

@@ -101,6 +101,10 @@ impl Shown {
         (age <= SERVERS_REMEMBER).then_some(line.last[place])
     }
 
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        self.0.resident()
+    }
+
     pub(super) fn reserved_bytes(&self) -> usize {
         self.0.bytes()
     }

@@ -1,5 +1,7 @@
 //! What control asks about local ports: for metrics, `show` and the warning before they run out.
 
+use std::io;
+
 use super::pairs::ports_in;
 use super::{AddressUse, LocalPorts, Pair};
 use crate::worker::shard::ShardSet;
@@ -39,6 +41,19 @@ pub struct MemoryUse {
     pub pairs: u32,
     /// Port sets that are remembered now.
     pub sets: u32,
+}
+
+/// The memory that the system has given for local ports, in bytes: whole pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResidentMemory {
+    /// Which connections are closing.
+    pub closing: usize,
+    /// What servers were shown last.
+    pub shown: usize,
+    /// Pairs, port sets, and the order in which ports came back.
+    pub pairs: usize,
+    /// How pairs and port sets are found.
+    pub indices: usize,
 }
 
 impl LocalPorts {
@@ -100,6 +115,23 @@ impl LocalPorts {
             pairs: self.pairs.live(),
             sets: self.sets.live(),
         }
+    }
+
+    /// The memory that the system has given so far.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn resident(&self) -> io::Result<ResidentMemory> {
+        Ok(ResidentMemory {
+            closing: self.closing.resident()?,
+            shown: self.shown.resident()?,
+            pairs: self.pairs.resident()?
+                + self.far.resident()?
+                + self.counts.resident()?
+                + self.sets.resident()?
+                + self.blocks.resident()?,
+            indices: self.pair_index.resident()? + self.set_index.resident()?,
+        })
     }
 
     fn pair_use(&self, id: u32, mine: ShardSet) -> PairUse {

@@ -30,6 +30,7 @@ mod length;
 mod listing;
 mod mailbox;
 mod memory_io;
+mod memory_use;
 mod opening;
 mod others;
 mod persistence;
@@ -51,6 +52,7 @@ pub use connection::ServerLoads;
 pub use io::{Arrival, BURST, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
 pub use memory_io::MemoryIo;
+pub use memory_use::ConnectionMemory;
 pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
 
 use crate::drops::DropReason;
@@ -354,6 +356,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[must_use]
     pub fn table_memory(&self) -> (usize, Pages) {
         self.table.memory()
+    }
+
+    /// The memory that belongs to connections.
+    ///
+    /// # Errors
+    /// The system does not tell what it has given.
+    pub fn resident_memory(&self) -> std::io::Result<ConnectionMemory> {
+        ConnectionMemory::of(&self.table, &self.locals)
     }
 
     /// When the next timer is due; none while there are no connections.
