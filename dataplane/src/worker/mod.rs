@@ -49,7 +49,7 @@ mod tunnel_errors;
 pub use io::{Arrival, BURST, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
 pub use memory_io::MemoryIo;
-pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
+pub use stats::{Counter, Gauge, ServerStats, SteerStats, WorkerStats};
 
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Mode, Wheel};
@@ -309,6 +309,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     pub fn turn(&mut self, now: Tick) -> usize {
         self.now = now;
         self.look_at_others();
+        self.listen_to_others();
         let mut packets = 0;
         if let Some(mut burst) = self.burst.take() {
             for port in 0..self.outgoing.len() {
