@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use dataplane::packet::MacAddr;
 use dataplane::service::PortSettings;
 use dataplane::worker::LARGE;
-use dpdk::{Eal, Mempool, Port, PortOptions};
+use dpdk::{Eal, Mempool, Port, PortInfo, PortOptions};
 use nix::errno::Errno;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,10 @@ const DESCRIPTORS: u16 = 1024;
 const SPARE_BUFFERS: u32 = 4096;
 /// Buffers that each thread's cache keeps.
 const CACHE: u32 = 256;
+/// Buffers on their way to each worker from the others. All of its rings hold more, but are not full at once.
+const BETWEEN_WORKERS: u32 = 1024;
+/// Drivers whose device spreads packets over all queues that it has, whether they are looked at or not.
+const USE_ALL: [&str; 2] = ["net_af_packet", "net_pcap"];
 
 /// An opened port.
 pub(super) struct OpenPort {
@@ -31,10 +35,12 @@ pub(super) struct OpenPort {
 ///
 /// # Errors
 /// Too little memory, with what to do.
-pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
-    let queues = 2 * config.devices() as u32 * workers;
-    let computed =
-        (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * 2 * CACHE).next_power_of_two() - 1;
+pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u8) -> Result<Mempool> {
+    let queues: u32 = super::devices_of(config)
+        .map(|(port, _)| 2 * u32::from(port.queues.unwrap_or(workers.into())))
+        .sum();
+    let each = u32::from(workers) * (2 * CACHE + if workers > 1 { BETWEEN_WORKERS } else { 0 });
+    let computed = (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + each).next_power_of_two() - 1;
     let count = config.node.mbufs.unwrap_or(computed);
     let largest = config
         .ports
@@ -57,13 +63,14 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
     })
 }
 
-/// The pool of buffers for packets that are put together from fragments: `node.limits.fragments` of each worker.
+/// The pool of buffers for packets that are put together from fragments: `node.limits.fragments` of all workers.
 ///
 /// # Errors
 /// Too little memory, with what to do.
-pub(super) fn large_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
+pub(super) fn large_pool(eal: &Eal, config: &Config, workers: u8) -> Result<Mempool> {
     let room = LARGE as u16 + Mempool::HEADROOM;
-    let count = workers * u32::from(config.node.limits.fragments);
+    let each = config.node.limits.sizes(workers, false, 0).fragments;
+    let count = u32::from(workers) * u32::from(each);
     Mempool::new(eal, "fragments", count, 0, room, None).with_context(|| {
         format!(
             "{}:{}: node.limits.fragments: no memory for {count} buffers of 64 kB; lower it, or raise node.memory or \
@@ -73,7 +80,7 @@ pub(super) fn large_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mem
     })
 }
 
-/// Opens the device of a port of the configuration.
+/// Opens the device of a port of the configuration, with a queue for each of so many workers if it says nothing else.
 ///
 /// # Errors
 /// The device is missing, in use, or cannot do what is asked; with what to do.
@@ -81,6 +88,7 @@ pub(super) fn open(
     eal: &Eal,
     port: &config::Port,
     device: &Device,
+    workers: u8,
     pool: &Mempool,
     file: &str,
 ) -> Result<OpenPort> {
@@ -99,7 +107,15 @@ pub(super) fn open(
         );
     }
     let id = eal.probe(device.argument()).with_context(place)?;
+    let info = PortInfo::read(id).with_context(place)?;
+    let queues = port.queues.unwrap_or(workers.into());
     let options = PortOptions {
+        rx_queues: if USE_ALL.contains(&&*info.driver) {
+            info.max_rx_queues
+        } else {
+            queues
+        },
+        tx_queues: queues,
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
         mtu: Some(port.mtu),

@@ -270,7 +270,7 @@ fn start(file: PathBuf, config: Config, now: Arc<AtomicU32>) -> (Arc<Gateway>, F
     model.apply_file(&config).unwrap();
     let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
     let mailbox = Arc::new(Mailbox::default());
-    let sizes = limits.sizes(false, 1);
+    let sizes = limits.sizes(1, false, 1);
     let index = TagIndex::new(2 * limits.connections as usize, false).unwrap();
     let (snapshot, io) = (Arc::new(model.snapshot()), MemoryIo::new(config.ports.len()));
     let mut worker = Worker::new(
