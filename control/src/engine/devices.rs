@@ -19,7 +19,7 @@ const SPARE_BUFFERS: u32 = 4096;
 /// Buffers that each thread's cache keeps.
 const CACHE: u32 = 256;
 /// Buffers on their way to each worker from the others. All of its rings hold more, but are not full at once.
-const BETWEEN_WORKERS: u32 = 1024;
+const BETWEEN_WORKERS: u32 = 2048;
 /// Drivers whose device spreads packets over all queues that it has, whether they are looked at or not.
 const USE_ALL: [&str; 2] = ["net_af_packet", "net_pcap"];
 

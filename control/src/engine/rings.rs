@@ -7,8 +7,12 @@ use crossbeam::queue::ArrayQueue;
 use dataplane::worker::{Arrival, BURST};
 use std::sync::Arc;
 
-/// Packets that one worker may have waiting for another one: some bursts of all ports.
-const ROOM: usize = 512;
+/// Packets that may wait for one worker, in the rings from all others: some milliseconds in which its CPU is busy
+/// elsewhere.
+const ROOM: usize = 8192;
+/// The least and the most of it in one ring.
+const LEAST: usize = 512;
+const MOST: usize = 2048;
 
 type Ring = Arc<ArrayQueue<(Arrival, Frame)>>;
 
@@ -24,10 +28,11 @@ pub(super) struct Rings {
 
 /// The rings of so many workers, by their numbers.
 pub(super) fn mesh(workers: usize) -> Vec<Rings> {
+    let room = (ROOM / workers.max(1)).clamp(LEAST, MOST);
     let mut all: Vec<Rings> = (0..workers).map(|_| Rings::default()).collect();
     for from in 0..workers {
         for to in 0..workers {
-            let ring = (from != to).then(|| Arc::new(ArrayQueue::new(ROOM)));
+            let ring = (from != to).then(|| Arc::new(ArrayQueue::new(room)));
             all[from].to.push(ring.clone());
             all[to].from.extend(ring);
         }

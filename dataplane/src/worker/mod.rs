@@ -68,6 +68,9 @@ use shard::{ShardKey, ShardSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+/// Bursts that one turn takes over from other workers.
+const TAKE_OVER_BUDGET: usize = 8;
+
 /// Sizes of a worker's tables, fixed at its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
@@ -312,10 +315,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.listen_to_others();
         let mut packets = 0;
         if let Some(mut burst) = self.burst.take() {
+            // What others have handed over comes first: work has gone into it, and when the worker is too slow it is the
+            // device that should lose packets.
+            for _ in 0..TAKE_OVER_BUDGET {
+                let taken = self.take_over(&mut burst);
+                packets += taken;
+                if taken < BURST {
+                    break;
+                }
+            }
             for port in 0..self.outgoing.len() {
                 packets += self.receive(PortId(port as u8), &mut burst);
             }
-            packets += self.take_over(&mut burst);
             self.burst = Some(burst);
         }
         self.keep_house(packets == 0);

@@ -22,12 +22,15 @@ fn serves(workers: usize, pairs: usize, service: &str, vip: &str, client: &str) 
     assert!(rows.iter().all(|row| number(row, "opened") > 0), "{rows:?}");
     assert!(sum("handed_over") > 0, "{rows:?}");
     assert_eq!(sum("handed_over"), sum("taken_over"), "{rows:?}");
+    let mut full = 0;
     for row in &rows {
         let to = row["steered"].as_array().unwrap();
         let handed: u64 = to.iter().map(|one| number(one, "handed_over")).sum();
         assert_eq!(handed, number(row, "handed_over"), "{row}");
+        full += to.iter().map(|one| number(one, "full")).sum::<u64>();
     }
-    assert_eq!(sites.gateway.dropped("steer_full"), 0);
+    // A worker whose CPU others use may lose some of a large download, as a wire would.
+    assert_eq!(sites.gateway.dropped("steer_full"), full);
     // No connection has two owners.
     let connections = sites.gateway.connections();
     let known: HashSet<String> = connections
