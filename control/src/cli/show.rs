@@ -4,7 +4,7 @@ use super::check::count;
 use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, operate, warn};
-use crate::gateway::{PortCounters, WorkerTotals};
+use crate::gateway::{PortCounters, Spread, WorkerTotals};
 use crate::view::{Drop, Neighbour, Persistence, Port, Reload, Server, Service, Status, Steered, Worker};
 use hyper::Method;
 use serde::Serialize;
@@ -301,6 +301,8 @@ fn ports(ports: Vec<Port>) -> Table {
         ">RX-ERR",
         ">TX-ERR",
         ">NO-BUF",
+        ">QUEUES",
+        "SPREAD",
         "DRIVER",
         "ADDRESSES",
         "DEVICE",
@@ -328,6 +330,9 @@ fn ports(ports: Vec<Port>) -> Table {
             count(|counters| counters.receive_errors),
             count(|counters| counters.transmit_errors),
             count(|counters| counters.no_buffer),
+            port.queues
+                .map_or_else(|| "-".to_owned(), |queues| queues.to_string()),
+            port.spread.map_or("-", Spread::name),
             port.driver.as_deref().unwrap_or("-"),
             or_dash(&port.addresses.join(",")),
             port.device.or(of_vlan).unwrap_or_default(),

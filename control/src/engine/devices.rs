@@ -2,11 +2,12 @@
 
 use super::peer;
 use crate::config::{self, Config, Device};
-use crate::gateway::{PortCounters, PortDevice};
+use crate::gateway::{PortCounters, PortDevice, Spread};
 use anyhow::{Context, Result, bail};
 use dataplane::packet::MacAddr;
 use dataplane::service::PortSettings;
 use dataplane::worker::LARGE;
+use dataplane::worker::shard::ShardKey;
 use dpdk::{Eal, Mempool, Port, PortInfo, PortOptions};
 use nix::errno::Errno;
 use parking_lot::Mutex;
@@ -39,8 +40,11 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u8) -> Result<Mem
     let queues: u32 = super::devices_of(config)
         .map(|(port, _)| 2 * u32::from(port.queues.unwrap_or(workers.into())))
         .sum();
-    let each = u32::from(workers) * (2 * CACHE + if workers > 1 { BETWEEN_WORKERS } else { 0 });
-    let computed = (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + each).next_power_of_two() - 1;
+    let computed = match u32::from(workers) {
+        1 => (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + 2 * CACHE).next_power_of_two() - 1,
+        // No more than that: it is much.
+        workers => queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * (2 * CACHE + BETWEEN_WORKERS),
+    };
     let count = config.node.mbufs.unwrap_or(computed);
     let largest = config
         .ports
@@ -88,7 +92,7 @@ pub(super) fn open(
     eal: &Eal,
     port: &config::Port,
     device: &Device,
-    workers: u8,
+    (workers, key): (u8, &ShardKey),
     pool: &Mempool,
     file: &str,
 ) -> Result<OpenPort> {
@@ -116,6 +120,8 @@ pub(super) fn open(
             queues
         },
         tx_queues: queues,
+        // Which of the two keys suits the port is known once all are open.
+        rss_key: (workers > 1 && queues > 1 && has_rss(&info)).then(|| key.rss_keys().0),
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
         mtu: Some(port.mtu),
@@ -142,6 +148,11 @@ pub(super) fn open(
     Ok(OpenPort { port: open, settings })
 }
 
+/// Whether a device hashes by our key and redirects by our table.
+fn has_rss(info: &PortInfo) -> bool {
+    info.rss && info.reta_size > 0
+}
+
 /// The socket that a `net_memif` server makes as a file, and removes when it may.
 pub(super) fn socket_file(device: &Device) -> Option<PathBuf> {
     let Device::Vdev(argument) = device else {
@@ -155,10 +166,11 @@ pub(super) fn socket_file(device: &Device) -> Option<PathBuf> {
 }
 
 /// Logs what a port has become that has just started.
-pub(super) fn tell(port: &Port, name: &str) {
+pub(super) fn tell(port: &Port, name: &str, spread: Spread) {
     let mac = MacAddr(port.mac().unwrap_or_default());
     let driver = port.driver_name();
-    tracing::info!(port = name, driver, %mac, "port is open");
+    let (queues, spread) = (port.rx_queues(), spread.name());
+    tracing::info!(port = name, driver, %mac, queues, spread, "port is open");
     if !port.link_up() {
         tracing::warn!(port = name, "the link is down: nothing moves until it comes up");
     }
@@ -201,19 +213,40 @@ pub(super) fn has_software_peer(device: &Device) -> bool {
 }
 
 /// A device as control sees it while workers use its queues.
-pub(super) struct Watched(pub(super) Mutex<Port>);
+pub(super) struct Watched {
+    port: Mutex<Port>,
+    spread: Spread,
+}
+
+impl Watched {
+    /// A started port, and how it spreads packets.
+    pub(super) fn new(port: Port, spread: Spread) -> Watched {
+        Watched {
+            port: Mutex::new(port),
+            spread,
+        }
+    }
+}
 
 impl PortDevice for Watched {
     fn driver(&self) -> String {
-        self.0.lock().driver_name().to_owned()
+        self.port.lock().driver_name().to_owned()
+    }
+
+    fn queues(&self) -> u16 {
+        self.port.lock().rx_queues()
+    }
+
+    fn spread(&self) -> Spread {
+        self.spread
     }
 
     fn link_up(&self) -> bool {
-        self.0.lock().link_up()
+        self.port.lock().link_up()
     }
 
     fn counters(&self) -> PortCounters {
-        let stats = self.0.lock().stats().unwrap_or_default();
+        let stats = self.port.lock().stats().unwrap_or_default();
         PortCounters {
             received_packets: stats.rx_packets,
             received_bytes: stats.rx_bytes,

@@ -16,6 +16,7 @@ mod peer;
 mod privileges;
 mod queues;
 mod rings;
+mod rss;
 mod rte_index;
 mod run;
 mod snat_words;
@@ -32,10 +33,10 @@ use crate::gateway::{Gateway, PortDevice};
 use crate::model::{Model, with_vlans};
 use anyhow::{Context, Result};
 use cleaner::Cleaner;
+use dataplane::worker::shard::ShardKey;
 use devices::{OpenPort, Watched};
 use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
 use nix::unistd::User;
-use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -110,6 +111,8 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let cpus = cpus::of_workers(&config)?;
     let count = cpus.len() as u8;
     memory::check(&config, count)?;
+    let seed = seed(&config)?;
+    let key = ShardKey::from_seed(seed);
     let user = privileges::target(&config)?;
     let options = eal_options(&config);
     let cleaner = user.as_ref().and_then(|_| cleaner(&options, &config));
@@ -123,7 +126,14 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let large = devices::large_pool(&eal, &config, count)?;
     let mut ports = Vec::new();
     for (port, device) in devices_of(&config) {
-        ports.push(devices::open(&eal, port, device, count, &pool, &config.file)?);
+        ports.push(devices::open(
+            &eal,
+            port,
+            device,
+            (count, &key),
+            &pool,
+            &config.file,
+        )?);
     }
     peer::warn(&config);
 
@@ -135,20 +145,22 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
 
     let mut queues = Vec::new();
     let mut watched: Vec<Box<dyn PortDevice>> = Vec::new();
-    for (OpenPort { mut port, .. }, named) in ports.into_iter().zip(&config.ports) {
+    let snapshot = Arc::new(model.snapshot());
+    for (number, (OpenPort { mut port, .. }, named)) in (0..).zip(ports.into_iter().zip(&config.ports)) {
         let place = || format!("{}:{}: port {}", config.file, named.place, named.name);
         let (receive, transmit) = port.start().with_context(place)?;
-        devices::tell(&port, &named.name);
+        let spread = rss::spread(&port, number, &snapshot, &key, &named.name);
+        devices::tell(&port, &named.name, spread);
         queues.push((receive, transmit));
-        watched.push(Box::new(Watched(Mutex::new(port))));
+        watched.push(Box::new(Watched::new(port, spread)));
     }
 
-    let sizes = limits.sizes(count, eal.has_hugepages(), seed(&config)?);
+    let sizes = limits.sizes(count, eal.has_hugepages(), seed);
     let equipment = crew::Equipment {
         queues: queues::deal(&eal, queues, cpus.len()).with_context(|| place(&config))?,
         pool,
         large,
-        snapshot: Arc::new(model.snapshot()),
+        snapshot,
         sizes,
     };
     let (workers, handles) = crew::start(&eal, &config, &cpus, equipment).with_context(|| place(&config))?;

@@ -40,10 +40,42 @@ pub struct WorkerHandle {
 pub trait PortDevice: Send + Sync {
     /// Name of the DPDK driver, such as `net_af_packet`.
     fn driver(&self) -> String;
+    /// How many receive queues it has.
+    fn queues(&self) -> u16;
+    /// How it spreads packets over the workers.
+    fn spread(&self) -> Spread;
     /// Whether the link is up.
     fn link_up(&self) -> bool;
     /// What the device counts.
     fn counters(&self) -> PortCounters;
+}
+
+/// How a device spreads packets over the workers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// Not at all: there is one queue, or one worker.
+    #[default]
+    OneQueue,
+    /// By a hash that knows nothing of owners.
+    Unknown,
+    /// By our key and table: TCP and UDP over IPv4 arrive at the owner of their source.
+    BySource,
+    /// By our key and table: TCP and UDP over IPv4 arrive at the owner of their destination.
+    ByDestination,
+}
+
+impl Spread {
+    /// In a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Spread::OneQueue => "-",
+            Spread::Unknown => "unknown",
+            Spread::BySource => "source",
+            Spread::ByDestination => "destination",
+        }
+    }
 }
 
 /// What a device counts.

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use tidegate::api::Server;
 use tidegate::config::{self, Config, Metrics};
-use tidegate::gateway::{Gateway, PortCounters, PortDevice, WorkerHandle};
+use tidegate::gateway::{Gateway, PortCounters, PortDevice, Spread, WorkerHandle};
 use tidegate::model::{Model, with_vlans};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -69,6 +69,14 @@ struct Device;
 impl PortDevice for Device {
     fn driver(&self) -> String {
         "net_memory".to_owned()
+    }
+
+    fn queues(&self) -> u16 {
+        1
+    }
+
+    fn spread(&self) -> Spread {
+        Spread::OneQueue
     }
 
     fn link_up(&self) -> bool {
