@@ -22,7 +22,7 @@ const CACHE: u32 = 256;
 /// Buffers on their way to each worker from the others. All of its rings hold more, but are not full at once.
 const BETWEEN_WORKERS: u32 = 2048;
 /// Drivers whose device spreads packets over all queues that it has, whether they are looked at or not.
-const USE_ALL: [&str; 2] = ["net_af_packet", "net_pcap"];
+const USE_ALL: [&str; 3] = ["net_af_packet", "net_af_xdp", "net_pcap"];
 
 /// An opened port.
 pub(super) struct OpenPort {

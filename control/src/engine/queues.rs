@@ -25,7 +25,7 @@ pub(super) struct Share {
 enum Transmit {
     Own(TxQueue),
     /// The same, and for workers that have none.
-    Shared(TxQueue, Relay),
+    Shared(TxQueue, Box<Relay>),
     /// By the worker that has the queue.
     Through(Producer),
 }
@@ -159,7 +159,8 @@ fn senders(
             senders[other] = Some(Transmit::Through(producer));
         }
         let waiting = ArrayVec::new();
-        senders[owner] = Some(Transmit::Shared(queue, Relay { coming, waiting }));
+        let relay = Box::new(Relay { coming, waiting });
+        senders[owner] = Some(Transmit::Shared(queue, relay));
     }
     let senders: Option<Vec<Transmit>> = senders.into_iter().collect();
     senders.ok_or_else(|| anyhow::anyhow!("port {port} has no transmit queue"))

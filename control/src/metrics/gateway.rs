@@ -95,9 +95,9 @@ fn steered(text: &mut Text, named: &[(String, String, &WorkerStats)]) {
     let mut count = |about: &About, count: fn(&SteerStats) -> u64| {
         let pairs = named.iter().enumerate().flat_map(|(from, (number, _, stats))| {
             let others = named.iter().zip(&stats.steered).enumerate();
-            others.filter_map(move |(to, ((other, ..), steered))| {
-                (to != from).then(|| Sample([&**number, &**other], count(steered) as f64))
-            })
+            others
+                .filter(move |(to, _)| *to != from)
+                .map(move |(_, ((other, ..), steered))| Sample([&**number, &**other], count(steered) as f64))
         });
         text.family(about, pairs);
     };

@@ -23,7 +23,7 @@ fn net_null_floods_and_telemetry_answers() {
 fn several_workers_have_queues_of_their_own_or_share_one() {
     let folder = folder();
     let node = format!("{NO_HUGE}\n  mbufs: 8191\n  workers_per_cpu: 4");
-    let more = "\n  - { name: b, device: net_ring0, addresses: [198.51.100.1/24] }";
+    let more = "\n  - { name: b, device: net_ring0, queues: 1, addresses: [198.51.100.1/24] }";
     let ports = port("net_null0,size=100,no-rx=1") + more;
     let mut gateway = Gateway::start(&config(folder.path(), &node, &ports));
     // What a port sends on `net_ring` comes back to it: the announcements of the first worker, which another one sees.

@@ -60,6 +60,10 @@ pub(crate) fn node(field: Option<Field<'_>>, report: &mut Report) -> Node {
             report,
         );
     }
+    if let (2.., Idle::Poll, Some(field)) = (node.workers_per_cpu, node.idle, fields.get("workers_per_cpu")) {
+        let problem = "workers that poll keep each other from their CPU";
+        field.warn(Fault::new(problem, "write 1, or `idle: sleep`"), report);
+    }
     node
 }
 
