@@ -32,7 +32,7 @@ fn serves(workers: usize, pairs: usize, service: &str, vip: &str, client: &str) 
     // A worker whose CPU others use may lose some of a large download, as a wire would.
     assert_eq!(sites.gateway.dropped("steer_full"), full);
     let metrics = sites.gateway.metrics();
-    for pair in [r#"{to="1",worker="0"}"#, r#"{to="0",worker="1"}"#] {
+    for pair in [r#"{worker="0",to="1"}"#, r#"{worker="1",to="0"}"#] {
         for name in ["steered_packets_total", "steer_full_packets_total"] {
             let series = format!("tidegate_worker_{name}{pair} ");
             assert!(metrics.contains(&series), "no {series}\n{metrics}");
