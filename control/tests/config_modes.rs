@@ -123,7 +123,7 @@ fn ports_with_devices_come_first_whatever_the_order_of_the_file() {
         [0, 2]
     );
     assert_eq!(config.local_addresses[0].port, 2);
-    assert_eq!(config.node.limits.sizes(false, 1).fragments, 1000);
+    assert_eq!(config.node.limits.sizes(1, false, 1).fragments, 1000);
 }
 
 #[test]

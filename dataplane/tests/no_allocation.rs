@@ -219,7 +219,7 @@ impl Rig {
         let worker = Worker::new(0, ports, index, plan.sizes, plan.snapshot(), told, post).unwrap();
         let other = Arc::new(WorkerStats::new(2, 64));
         Rig {
-            worker: worker.beside([Arc::clone(&other)]),
+            worker: worker.beside([(Arc::clone(&other), Arc::new(Mailbox::default()))]),
             stats,
             other,
             mailbox,

@@ -4,8 +4,8 @@ use super::check::count;
 use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, operate, warn};
-use crate::gateway::PortCounters;
-use crate::view::{Drop, Neighbour, Persistence, Port, Reload, Server, Service, Status, Worker};
+use crate::gateway::{PortCounters, Spread, WorkerTotals};
+use crate::view::{Drop, Neighbour, Persistence, Port, Reload, Server, Service, Status, Steered, Worker};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -301,6 +301,8 @@ fn ports(ports: Vec<Port>) -> Table {
         ">RX-ERR",
         ">TX-ERR",
         ">NO-BUF",
+        ">QUEUES",
+        "SPREAD",
         "DRIVER",
         "ADDRESSES",
         "DEVICE",
@@ -328,6 +330,9 @@ fn ports(ports: Vec<Port>) -> Table {
             count(|counters| counters.receive_errors),
             count(|counters| counters.transmit_errors),
             count(|counters| counters.no_buffer),
+            port.queues
+                .map_or_else(|| "-".to_owned(), |queues| queues.to_string()),
+            port.spread.map_or("-", Spread::name),
             port.driver.as_deref().unwrap_or("-"),
             or_dash(&port.addresses.join(",")),
             port.device.or(of_vlan).unwrap_or_default(),
@@ -349,10 +354,12 @@ fn workers(workers: Vec<Worker>) -> Table {
         ">MADE",
         ">SENT",
         ">HANDED",
+        ">HOP",
         ">DROPPED",
         ">CONSUMED",
         ">HELD",
         "ACCOUNTED",
+        "HANDED-TO",
     ]);
     for worker in workers {
         let totals = worker.totals;
@@ -368,6 +375,7 @@ fn workers(workers: Vec<Worker>) -> Table {
             totals.made,
             totals.sent,
             totals.handed_over,
+            hop(&totals),
             totals.dropped,
             totals.consumed,
             totals.held,
@@ -376,9 +384,28 @@ fn workers(workers: Vec<Worker>) -> Table {
             } else {
                 format!("off by {}", worker.unaccounted)
             },
+            handed_to(&worker.steered),
         ]);
     }
     table
+}
+
+/// The share of what a worker received that it had to hand to its owner.
+fn hop(totals: &WorkerTotals) -> String {
+    let received = totals.received.max(1);
+    format!("{:.1}%", 100.0 * totals.handed_over as f64 / received as f64)
+}
+
+/// Packets by the worker that they were handed to, and how many of them were lost.
+fn handed_to(steered: &[Steered]) -> String {
+    let pairs = steered.iter().filter(|pair| pair.handed_over + pair.full > 0);
+    let words: Vec<String> = pairs
+        .map(|pair| match pair.full {
+            0 => format!("{}:{}", pair.to, pair.handed_over),
+            full => format!("{}:{} (lost {full})", pair.to, pair.handed_over),
+        })
+        .collect();
+    or_dash(&words.join(" ")).to_owned()
 }
 
 fn neighbours(neighbours: Vec<Neighbour>) -> Table {

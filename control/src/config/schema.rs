@@ -53,7 +53,7 @@ sections! {
         "vips", "snat", "timeouts", "settings",
     ];
     NODE = "node": [
-        "name", "workers", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
+        "name", "workers", "workers_per_cpu", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
         "drivers", "file_prefix",
     ];
     LIMITS = "node.limits": ["connections", "services", "servers", "neighbours", "fragments"];

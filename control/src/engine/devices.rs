@@ -2,12 +2,13 @@
 
 use super::peer;
 use crate::config::{self, Config, Device};
-use crate::gateway::{PortCounters, PortDevice};
+use crate::gateway::{PortCounters, PortDevice, Spread};
 use anyhow::{Context, Result, bail};
 use dataplane::packet::MacAddr;
 use dataplane::service::PortSettings;
 use dataplane::worker::LARGE;
-use dpdk::{Eal, Mempool, Port, PortOptions};
+use dataplane::worker::shard::ShardKey;
+use dpdk::{Eal, Mempool, Port, PortInfo, PortOptions};
 use nix::errno::Errno;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ const DESCRIPTORS: u16 = 1024;
 const SPARE_BUFFERS: u32 = 4096;
 /// Buffers that each thread's cache keeps.
 const CACHE: u32 = 256;
+/// Buffers on their way to each worker from the others. All of its rings hold more, but are not full at once.
+const BETWEEN_WORKERS: u32 = 2048;
+/// Drivers whose device spreads packets over all queues that it has, whether they are looked at or not.
+const USE_ALL: [&str; 3] = ["net_af_packet", "net_af_xdp", "net_pcap"];
 
 /// An opened port.
 pub(super) struct OpenPort {
@@ -31,10 +36,15 @@ pub(super) struct OpenPort {
 ///
 /// # Errors
 /// Too little memory, with what to do.
-pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
-    let queues = 2 * config.devices() as u32 * workers;
-    let computed =
-        (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * 2 * CACHE).next_power_of_two() - 1;
+pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u8) -> Result<Mempool> {
+    let queues: u32 = super::devices_of(config)
+        .map(|(port, _)| 2 * u32::from(port.queues.unwrap_or(workers.into())))
+        .sum();
+    let computed = match u32::from(workers) {
+        1 => (queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + 2 * CACHE).next_power_of_two() - 1,
+        // No more than that: it is much.
+        workers => queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * (2 * CACHE + BETWEEN_WORKERS),
+    };
     let count = config.node.mbufs.unwrap_or(computed);
     let largest = config
         .ports
@@ -57,13 +67,14 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Me
     })
 }
 
-/// The pool of buffers for packets that are put together from fragments: `node.limits.fragments` of each worker.
+/// The pool of buffers for packets that are put together from fragments: `node.limits.fragments` of all workers.
 ///
 /// # Errors
 /// Too little memory, with what to do.
-pub(super) fn large_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mempool> {
+pub(super) fn large_pool(eal: &Eal, config: &Config, workers: u8) -> Result<Mempool> {
     let room = LARGE as u16 + Mempool::HEADROOM;
-    let count = workers * u32::from(config.node.limits.fragments);
+    let each = config.node.limits.sizes(workers, false, 0).fragments;
+    let count = u32::from(workers) * u32::from(each);
     Mempool::new(eal, "fragments", count, 0, room, None).with_context(|| {
         format!(
             "{}:{}: node.limits.fragments: no memory for {count} buffers of 64 kB; lower it, or raise node.memory or \
@@ -73,7 +84,7 @@ pub(super) fn large_pool(eal: &Eal, config: &Config, workers: u32) -> Result<Mem
     })
 }
 
-/// Opens the device of a port of the configuration.
+/// Opens the device of a port of the configuration, with a queue for each of so many workers if it says nothing else.
 ///
 /// # Errors
 /// The device is missing, in use, or cannot do what is asked; with what to do.
@@ -81,6 +92,7 @@ pub(super) fn open(
     eal: &Eal,
     port: &config::Port,
     device: &Device,
+    (workers, key): (u8, &ShardKey),
     pool: &Mempool,
     file: &str,
 ) -> Result<OpenPort> {
@@ -99,7 +111,17 @@ pub(super) fn open(
         );
     }
     let id = eal.probe(device.argument()).with_context(place)?;
+    let info = PortInfo::read(id).with_context(place)?;
+    let queues = port.queues.unwrap_or(workers.into());
     let options = PortOptions {
+        rx_queues: if USE_ALL.contains(&&*info.driver) {
+            info.max_rx_queues
+        } else {
+            queues
+        },
+        tx_queues: queues,
+        // Which of the two keys suits the port is known once all are open.
+        rss_key: (workers > 1 && queues > 1 && has_rss(&info)).then(|| key.rss_keys().0),
         rx_descriptors: DESCRIPTORS,
         tx_descriptors: DESCRIPTORS,
         mtu: Some(port.mtu),
@@ -126,6 +148,11 @@ pub(super) fn open(
     Ok(OpenPort { port: open, settings })
 }
 
+/// Whether a device hashes by our key and redirects by our table.
+fn has_rss(info: &PortInfo) -> bool {
+    info.rss && info.reta_size > 0
+}
+
 /// The socket that a `net_memif` server makes as a file, and removes when it may.
 pub(super) fn socket_file(device: &Device) -> Option<PathBuf> {
     let Device::Vdev(argument) = device else {
@@ -139,10 +166,11 @@ pub(super) fn socket_file(device: &Device) -> Option<PathBuf> {
 }
 
 /// Logs what a port has become that has just started.
-pub(super) fn tell(port: &Port, name: &str) {
+pub(super) fn tell(port: &Port, name: &str, spread: Spread) {
     let mac = MacAddr(port.mac().unwrap_or_default());
     let driver = port.driver_name();
-    tracing::info!(port = name, driver, %mac, "port is open");
+    let (queues, spread) = (port.rx_queues(), spread.name());
+    tracing::info!(port = name, driver, %mac, queues, spread, "port is open");
     if !port.link_up() {
         tracing::warn!(port = name, "the link is down: nothing moves until it comes up");
     }
@@ -185,19 +213,40 @@ pub(super) fn has_software_peer(device: &Device) -> bool {
 }
 
 /// A device as control sees it while workers use its queues.
-pub(super) struct Watched(pub(super) Mutex<Port>);
+pub(super) struct Watched {
+    port: Mutex<Port>,
+    spread: Spread,
+}
+
+impl Watched {
+    /// A started port, and how it spreads packets.
+    pub(super) fn new(port: Port, spread: Spread) -> Watched {
+        Watched {
+            port: Mutex::new(port),
+            spread,
+        }
+    }
+}
 
 impl PortDevice for Watched {
     fn driver(&self) -> String {
-        self.0.lock().driver_name().to_owned()
+        self.port.lock().driver_name().to_owned()
+    }
+
+    fn queues(&self) -> u16 {
+        self.port.lock().rx_queues()
+    }
+
+    fn spread(&self) -> Spread {
+        self.spread
     }
 
     fn link_up(&self) -> bool {
-        self.0.lock().link_up()
+        self.port.lock().link_up()
     }
 
     fn counters(&self) -> PortCounters {
-        let stats = self.0.lock().stats().unwrap_or_default();
+        let stats = self.port.lock().stats().unwrap_or_default();
         PortCounters {
             received_packets: stats.rx_packets,
             received_bytes: stats.rx_bytes,

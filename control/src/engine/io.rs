@@ -1,9 +1,11 @@
-//! A worker's ports over DPDK: its queue of each port, and the mbuf as the packet path sees it.
+//! A worker's ports over DPDK: its queues of each port, its rings, and the mbuf as the packet path sees it.
 
+use super::queues::Share;
+use super::rings::Rings;
 use arrayvec::ArrayVec;
 use dataplane::packet::{ChecksumStatus, Packet, PortId};
 use dataplane::worker::{Arrival, BURST, Io, PacketBurst};
-use dpdk::{Checksum, Mbuf, Mempool, RxQueue, TxQueue};
+use dpdk::{Checksum, Mbuf, Mempool};
 
 /// An mbuf of one segment.
 pub(crate) struct Frame(Mbuf);
@@ -57,19 +59,25 @@ fn status(checksum: Checksum) -> ChecksumStatus {
     }
 }
 
-/// One worker's queues.
+/// One worker's queues, and its rings to the others.
 pub(super) struct DpdkIo {
-    queues: Vec<(RxQueue, TxQueue)>,
+    ports: Vec<Share>,
+    rings: Rings,
     pool: Mempool,
     large: Mempool,
 }
 
 impl DpdkIo {
-    /// Over the worker's queue pair of each port, in the order of port numbers; `pool` is where packets that the
-    /// gateway makes come from, `large` those that it puts together from fragments.
+    /// Over what the worker has of each port, in the order of port numbers; `pool` is where packets that the gateway
+    /// makes come from, `large` those that it puts together from fragments.
     #[must_use]
-    pub(super) fn new(queues: Vec<(RxQueue, TxQueue)>, pool: Mempool, large: Mempool) -> DpdkIo {
-        DpdkIo { queues, pool, large }
+    pub(super) fn new(ports: Vec<Share>, rings: Rings, pool: Mempool, large: Mempool) -> DpdkIo {
+        DpdkIo {
+            ports,
+            rings,
+            pool,
+            large,
+        }
     }
 }
 
@@ -79,7 +87,7 @@ impl Io for DpdkIo {
     #[inline]
     fn receive(&mut self, port: PortId, burst: &mut PacketBurst<Frame>) {
         let mut arrived = ArrayVec::<Mbuf, BURST>::new();
-        self.queues[usize::from(port.0)].0.burst(&mut arrived);
+        self.ports[usize::from(port.0)].receive(&mut arrived);
         for mut mbuf in arrived {
             // A frame over several buffers becomes one: in the first where it fits, else in a large one. When those have
             // run out, the parser finds it cut short.
@@ -96,7 +104,7 @@ impl Io for DpdkIo {
     #[inline]
     fn transmit(&mut self, port: PortId, burst: &mut PacketBurst<Frame>) {
         let mut leaving: ArrayVec<Mbuf, BURST> = burst.drain(..).map(|frame| frame.0).collect();
-        self.queues[usize::from(port.0)].1.burst(&mut leaving);
+        self.ports[usize::from(port.0)].transmit(&mut leaving);
         burst.extend(leaving.into_iter().map(Frame));
     }
 
@@ -108,10 +116,13 @@ impl Io for DpdkIo {
         self.large.alloc().map(Frame)
     }
 
-    /// There is one worker yet: nobody to hand anything to.
-    fn hand_over(&mut self, _worker: u8, _arrival: Arrival, packet: Frame) -> Result<(), Frame> {
-        Err(packet)
+    #[inline]
+    fn hand_over(&mut self, worker: u8, arrival: Arrival, packet: Frame) -> Result<(), Frame> {
+        self.rings.hand_over(worker, arrival, packet)
     }
 
-    fn take_over(&mut self, _burst: &mut ArrayVec<(Arrival, Frame), BURST>) {}
+    #[inline]
+    fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, Frame), BURST>) {
+        self.rings.take_over(burst);
+    }
 }

@@ -8,13 +8,12 @@ use std::fs;
 /// What is left to everything else, at least.
 const RESERVE: u64 = 128 << 20;
 
-/// Refuses limits that are too large.
+/// Refuses limits that are too large for so many workers.
 ///
 /// # Errors
 /// Names the limit that needs the most, and what would fit.
-pub(super) fn check(config: &Config) -> Result<()> {
+pub(super) fn check(config: &Config, workers: u8) -> Result<()> {
     let available = available();
-    let limits = &config.node.limits;
     let dpdk = match config.node.hugepages {
         Hugepages::Megabytes(_) => 0,
         Hugepages::Auto | Hugepages::Off => u64::from(config.node.memory),
@@ -28,18 +27,9 @@ pub(super) fn check(config: &Config) -> Result<()> {
         );
     }
     fragments(config)?;
-    let parts = [
-        (
-            "connections",
-            u64::from(limits.connections),
-            per_connection(config),
-        ),
-        ("services", u64::from(limits.services), PER_SERVICE),
-        ("servers", u64::from(limits.servers), PER_SERVER),
-        ("neighbours", u64::from(limits.neighbours), PER_NEIGHBOUR),
-        ("fragments", u64::from(limits.fragments), PER_FRAGMENTED),
-    ];
-    let total = needed(config) + (dpdk << 20) + RESERVE;
+    let parts = parts(config, workers);
+    let needed = parts.iter().map(|(_, count, each)| count * each).sum::<u64>();
+    let total = needed + (dpdk << 20) + RESERVE;
     if total <= available {
         return Ok(());
     }
@@ -96,21 +86,32 @@ const PER_NEIGHBOUR: u64 = 1024;
 /// What is known of a datagram that comes in fragments. Its buffer is of DPDK's memory.
 const PER_FRAGMENTED: u64 = 256;
 
-fn per_connection(config: &Config) -> u64 {
-    PER_CONNECTION
-        + match config.local_addresses.is_empty() {
-            true => 0,
-            false => PER_LOCAL_PORT,
-        }
-}
-
-fn needed(config: &Config) -> u64 {
+/// What there may be of each kind, by the name of its limit, and the bytes that each takes. Every worker has tables of
+/// its own of all services, servers and neighbours.
+fn parts(config: &Config, workers: u8) -> [(&'static str, u64, u64); 5] {
     let limits = &config.node.limits;
-    u64::from(limits.connections) * per_connection(config)
-        + u64::from(limits.services) * PER_SERVICE
-        + u64::from(limits.servers) * PER_SERVER
-        + u64::from(limits.neighbours) * PER_NEIGHBOUR
-        + u64::from(limits.fragments) * PER_FRAGMENTED
+    let connections = u64::from(limits.connections);
+    let records = u64::from(limits.sizes(workers, false, 0).connections) * u64::from(workers.max(1));
+    let per_record = match config.local_addresses.is_empty() {
+        true => PER_CONNECTION,
+        false => PER_CONNECTION + PER_LOCAL_PORT,
+    };
+    let workers = u64::from(workers.max(1));
+    [
+        (
+            "connections",
+            connections,
+            (records * per_record).div_ceil(connections.max(1)),
+        ),
+        ("services", u64::from(limits.services), workers * PER_SERVICE),
+        ("servers", u64::from(limits.servers), workers * PER_SERVER),
+        (
+            "neighbours",
+            u64::from(limits.neighbours),
+            workers * PER_NEIGHBOUR,
+        ),
+        ("fragments", u64::from(limits.fragments), PER_FRAGMENTED),
+    ]
 }
 
 /// Memory that can be had without pushing anything out: ordinary pages, and reserved 2 MB ones. Everything when the
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_no_machine_has_is_refused_by_name() {
-        let error = check(&config("connections: 2147483647, neighbours: 10"))
+        let error = check(&config("connections: 2147483647, neighbours: 10"), 1)
             .unwrap_err()
             .to_string();
         assert!(
@@ -155,16 +156,19 @@ mod tests {
             "{error}"
         );
         assert!(error.contains(" MB are free; lower it to "), "{error}");
-        let error = check(&node("memory: 1048576")).unwrap_err().to_string();
+        let error = check(&node("memory: 1048576"), 1).unwrap_err().to_string();
         assert!(
             error.starts_with("gw.yaml:2:3: node.memory: 1048576 MB do not fit: "),
             "{error}"
         );
-        check(&config("connections: 1000, services: 10, servers: 10")).unwrap();
+        check(&config("connections: 1000, services: 10, servers: 10"), 4).unwrap();
         let fragments = |limit| {
-            check(&node(&format!(
-                "{{ hugepages: off, memory: 128, limits: {{ fragments: {limit} }} }}"
-            )))
+            check(
+                &node(&format!(
+                    "{{ hugepages: off, memory: 128, limits: {{ fragments: {limit} }} }}"
+                )),
+                1,
+            )
         };
         assert_eq!(
             fragments(2000).unwrap_err().to_string(),
@@ -183,6 +187,21 @@ mod tests {
         // The table has one record more than asked for, which stands for none.
         let (bytes, estimate) = (bytes as u64 - 64, connections as u64 * PER_CONNECTION);
         assert!((bytes..bytes * 5 / 4).contains(&estimate), "{bytes}");
+    }
+
+    /// Connections are dealt out; every worker has tables of its own of the rest.
+    #[test]
+    fn more_workers_need_more_memory() {
+        let config = config("connections: 1000000, servers: 1000");
+        let bytes = |workers, name| {
+            let parts = parts(&config, workers);
+            let (_, count, each) = parts.into_iter().find(|part| part.0 == name).unwrap();
+            count * each
+        };
+        assert_eq!(bytes(1, "connections"), 91_000_000);
+        assert!((102_000_000..104_000_000).contains(&bytes(4, "connections")));
+        assert_eq!(bytes(4, "servers"), 4 * bytes(1, "servers"));
+        assert_eq!(bytes(4, "fragments"), bytes(1, "fragments"));
     }
 
     #[test]

@@ -6,12 +6,17 @@
 
 mod cleaner;
 mod clock;
+mod cpus;
+mod crew;
 mod devices;
 mod io;
 mod memory;
 mod netlink;
 mod peer;
 mod privileges;
+mod queues;
+mod rings;
+mod rss;
 mod rte_index;
 mod run;
 mod snat_words;
@@ -23,18 +28,15 @@ pub(crate) use io::Frame;
 pub(crate) use rte_index::RteIndex;
 pub use run::run;
 
-use crate::config::{self, Config, Workers};
-use crate::gateway::{Gateway, PortDevice, WorkerHandle};
+use crate::config::{self, Config};
+use crate::gateway::{Gateway, PortDevice};
 use crate::model::{Model, with_vlans};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use cleaner::Cleaner;
-use dataplane::flow::TagIndex;
-use dataplane::worker::{Mailbox, Worker, WorkerStats};
+use dataplane::worker::shard::ShardKey;
 use devices::{OpenPort, Watched};
 use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
-use io::DpdkIo;
 use nix::unistd::User;
-use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,8 +84,11 @@ impl Running {
     /// Stops the workers, closes the ports, ends DPDK and removes its files. Other holders of the gateway should be
     /// gone by now: what they hold stays open.
     pub fn stop(self) {
-        for worker in self.workers {
+        for worker in &self.workers {
             worker.stop();
+        }
+        for worker in self.workers {
+            worker.join();
         }
         let deadline = Instant::now() + LAST_WORDS;
         while Arc::strong_count(&self.gateway) > 1 && Instant::now() < deadline {
@@ -98,13 +103,16 @@ impl Running {
     }
 }
 
-/// Starts DPDK, the ports and the worker.
+/// Starts DPDK, the ports and the workers.
 ///
 /// # Errors
 /// Why it does not start, with what to do.
 pub fn start(path: &Path, config: Config) -> Result<Running> {
-    let cpu = worker_cpu(&config)?;
-    memory::check(&config)?;
+    let cpus = cpus::of_workers(&config)?;
+    let count = cpus.len() as u8;
+    memory::check(&config, count)?;
+    let seed = seed(&config)?;
+    let key = ShardKey::from_seed(seed);
     let user = privileges::target(&config)?;
     let options = eal_options(&config);
     let cleaner = user.as_ref().and_then(|_| cleaner(&options, &config));
@@ -114,58 +122,52 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
         hugepages = eal.has_hugepages(),
         "DPDK runs"
     );
-    let pool = devices::packet_pool(&eal, &config, 1)?;
-    let large = devices::large_pool(&eal, &config, 1)?;
+    let pool = devices::packet_pool(&eal, &config, count)?;
+    let large = devices::large_pool(&eal, &config, count)?;
     let mut ports = Vec::new();
     for (port, device) in devices_of(&config) {
-        ports.push(devices::open(&eal, port, device, &pool, &config.file)?);
+        ports.push(devices::open(
+            &eal,
+            port,
+            device,
+            (count, &key),
+            &pool,
+            &config.file,
+        )?);
     }
     peer::warn(&config);
 
     let limits = config.node.limits;
     let settings = ports.iter().map(|open| open.settings.clone()).collect();
     let settings = with_vlans(&config, settings);
-    let mut model = Model::new(settings, 1, limits.services, limits.servers);
+    let mut model = Model::new(settings, count, limits.services, limits.servers);
     model.apply_file(&config).with_context(|| config.file.clone())?;
 
     let mut queues = Vec::new();
     let mut watched: Vec<Box<dyn PortDevice>> = Vec::new();
-    for (OpenPort { mut port, .. }, named) in ports.into_iter().zip(&config.ports) {
+    let snapshot = model.snapshot();
+    for (number, (OpenPort { mut port, .. }, named)) in (0..).zip(ports.into_iter().zip(&config.ports)) {
         let place = || format!("{}:{}: port {}", config.file, named.place, named.name);
         let (receive, transmit) = port.start().with_context(place)?;
-        devices::tell(&port, &named.name);
-        queues.extend(receive.into_iter().zip(transmit));
-        watched.push(Box::new(Watched(Mutex::new(port))));
+        let spread = rss::spread(&port, number, &snapshot, &key, &named.name);
+        devices::tell(&port, &named.name, spread);
+        queues.push((receive, transmit));
+        watched.push(Box::new(Watched::new(port, spread)));
     }
 
-    let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
-    let mailbox = Arc::new(Mailbox::default());
-    let sizes = limits.sizes(eal.has_hugepages(), seed(&config)?);
-    let snapshot = model.snapshot();
-    let build = {
-        let (stats, mailbox) = (Arc::clone(&stats), Arc::clone(&mailbox));
-        move || {
-            let index = TagIndex::new(2 * limits.connections as usize, sizes.hugepages)?;
-            let mut worker = Worker::new(
-                0,
-                DpdkIo::new(queues, pool, large),
-                index,
-                sizes,
-                snapshot,
-                stats,
-                mailbox,
-            )?;
-            // Now, not while packets wait: the kernel clears each page at its first use.
-            worker.touch();
-            Ok(worker)
-        }
+    let sizes = limits.sizes(count, eal.has_hugepages(), seed);
+    let equipment = crew::Equipment {
+        queues: queues::deal(&eal, queues, cpus.len()).with_context(|| place(&config))?,
+        pool,
+        large,
+        snapshot,
+        sizes,
     };
-    let worker = thread::start(0, cpu, config.node.idle, &eal, build).with_context(|| place(&config))?;
-    let handle = WorkerHandle { cpu, mailbox, stats };
-    let gateway = Gateway::new(path.to_owned(), config, model, vec![handle], watched);
+    let (workers, handles) = crew::start(&eal, &config, &cpus, equipment).with_context(|| place(&config))?;
+    let gateway = Gateway::new(path.to_owned(), config, model, handles, watched);
     Ok(Running {
         gateway: Arc::new(gateway),
-        workers: vec![worker],
+        workers,
         path: path.to_owned(),
         user,
         cleaner,
@@ -206,50 +208,6 @@ fn cleaner(options: &EalOptions, config: &Config) -> Option<Cleaner> {
     Cleaner::start(&paths)
         .inspect_err(|error| tracing::warn!("sockets will be left behind: {error:#}"))
         .ok()
-}
-
-/// The CPU of the one worker that there is yet.
-fn worker_cpu(config: &Config) -> Result<u16> {
-    let usable = usable_cpus()?;
-    match &config.node.workers {
-        // The last one: the first ones are busy with everything else.
-        Workers::Auto => Ok(usable.last().copied().unwrap_or(0)),
-        Workers::Cpus(cpus) => match cpus[..] {
-            [cpu] => usable_cpu(config, "workers", cpu, &usable),
-            _ => bail!(
-                "{}.workers: several workers are not supported yet; write one CPU, such as [1]",
-                place(config)
-            ),
-        },
-    }
-}
-
-/// The CPU of everything else, where one is named.
-fn control_cpu(config: &Config) -> Result<Option<u16>> {
-    let usable = usable_cpus()?;
-    let named = config.node.control_cpu;
-    named
-        .map(|cpu| usable_cpu(config, "control_cpu", cpu, &usable))
-        .transpose()
-}
-
-fn usable_cpus() -> Result<Vec<u16>> {
-    let may = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
-    let cpus = 0..nix::sched::CpuSet::count();
-    Ok(cpus
-        .filter(|&cpu| may.is_set(cpu).unwrap_or(false))
-        .map(|cpu| cpu as u16)
-        .collect())
-}
-
-fn usable_cpu(config: &Config, key: &str, cpu: u16, usable: &[u16]) -> Result<u16> {
-    if usable.contains(&cpu) {
-        return Ok(cpu);
-    }
-    bail!(
-        "{}.{key}: there is no CPU {cpu} that this process may use; write one of {usable:?}",
-        place(config)
-    )
 }
 
 fn seed(config: &Config) -> Result<u64> {

@@ -2,7 +2,7 @@
 
 use super::thread::pin;
 use super::watch::Watch;
-use super::{Running, control_cpu, start};
+use super::{Running, cpus, start};
 use crate::api;
 use crate::config::Config;
 use crate::gateway::{ESTIMATE_EVERY, Gateway};
@@ -27,7 +27,7 @@ pub fn run(path: &Path, config: Config) -> Result<ExitCode> {
     // Its errors quote their causes themselves.
     let refused = |error| anyhow!("{}: {error}", config.file);
     let server = api::Server::bind(&config.api, &config.metrics).map_err(refused)?;
-    let control = control_cpu(&config)?;
+    let control = cpus::of_control(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")

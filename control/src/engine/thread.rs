@@ -9,6 +9,7 @@ use dataplane::worker::{Worker, WorkerStats};
 use dpdk::{Eal, clock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,31 +24,42 @@ pub(super) struct WorkerThread {
     thread: JoinHandle<()>,
 }
 
-/// Starts the worker that `build` makes, on that CPU. `build` runs on the new thread, so that the worker's memory
-/// is near its core.
+/// A worker that takes its memory, and does not turn before all have theirs: else the first ones would hand packets
+/// to workers that are not there yet.
+pub(super) struct Starting {
+    worker: WorkerThread,
+    ready: Receiver<Result<()>>,
+    go: SyncSender<()>,
+}
+
+/// Starts the thread of the worker that `build` makes, on that CPU. `build` runs on the new thread, so that the worker's
+/// memory is near its core.
 ///
 /// # Errors
-/// The CPU cannot be had, or memory is short.
+/// There is no thread to be had.
 pub(super) fn start<X: FlowIndex + 'static>(
-    number: u8,
+    number: usize,
     cpu: u16,
     idle: Idle,
     eal: &Eal,
     build: impl FnOnce() -> std::io::Result<Worker<DpdkIo, X>> + Send + 'static,
-) -> Result<WorkerThread> {
+) -> Result<Starting> {
     let stop = Arc::new(AtomicBool::new(false));
-    let (started, outcome) = std::sync::mpsc::sync_channel(1);
+    let (told, ready) = std::sync::mpsc::sync_channel(1);
+    let (go, signal) = std::sync::mpsc::sync_channel(1);
     let (eal, stopped) = (eal.clone(), Arc::clone(&stop));
     let run = move || {
-        let ready = prepare(cpu, &eal, build);
-        match ready {
+        match prepare(cpu, &eal, build) {
             Ok((mut worker, _registered)) => {
                 // The starter waits for this, so it is there to hear it.
-                let _ = started.send(Ok(()));
-                turn_until(&mut worker, &stopped, idle, &eal);
+                let _ = told.send(Ok(()));
+                // Without the signal another worker has failed, and the gateway does not start.
+                if signal.recv().is_ok() {
+                    turn_until(&mut worker, &stopped, idle, &eal);
+                }
             }
             Err(error) => {
-                let _ = started.send(Err(error));
+                let _ = told.send(Err(error));
             }
         }
     };
@@ -55,8 +67,36 @@ pub(super) fn start<X: FlowIndex + 'static>(
         .name(format!("worker{number}"))
         .spawn(run)
         .context("no thread")?;
-    outcome.recv().context("the worker died at its start")??;
-    Ok(WorkerThread { stop, thread })
+    Ok(Starting {
+        worker: WorkerThread { stop, thread },
+        ready,
+        go,
+    })
+}
+
+/// Lets workers turn once all of them are ready.
+///
+/// # Errors
+/// The CPU of one cannot be had, or memory is short; then all of them have ended.
+pub(super) fn begin(starting: Vec<Starting>) -> Result<Vec<WorkerThread>> {
+    let ready = |one: &Starting| one.ready.recv().context("the worker died at its start")?;
+    match starting.iter().try_for_each(ready) {
+        Ok(()) => Ok(starting
+            .into_iter()
+            .map(|one| {
+                // It waits for this.
+                let _ = one.go.send(());
+                one.worker
+            })
+            .collect()),
+        Err(error) => {
+            for one in starting {
+                drop(one.go);
+                one.worker.join();
+            }
+            Err(error)
+        }
+    }
 }
 
 fn prepare<X: FlowIndex>(
@@ -114,9 +154,13 @@ impl WorkerThread {
         self.thread.is_finished()
     }
 
-    /// Stops the worker after its present turn, and waits for it.
-    pub(super) fn stop(self) {
+    /// Tells the worker to stop after its present turn.
+    pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the end of a worker that has been stopped.
+    pub(super) fn join(self) {
         if self.thread.join().is_err() {
             tracing::error!("a worker died of a panic");
         }
@@ -143,5 +187,6 @@ mod tests {
             std::thread::yield_now();
         }
         worker.stop();
+        worker.join();
     }
 }

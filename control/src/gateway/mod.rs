@@ -40,10 +40,42 @@ pub struct WorkerHandle {
 pub trait PortDevice: Send + Sync {
     /// Name of the DPDK driver, such as `net_af_packet`.
     fn driver(&self) -> String;
+    /// How many receive queues it has.
+    fn queues(&self) -> u16;
+    /// How it spreads packets over the workers.
+    fn spread(&self) -> Spread;
     /// Whether the link is up.
     fn link_up(&self) -> bool;
     /// What the device counts.
     fn counters(&self) -> PortCounters;
+}
+
+/// How a device spreads packets over the workers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// Not at all: there is one queue, or one worker.
+    #[default]
+    OneQueue,
+    /// By a hash that knows nothing of owners.
+    Unknown,
+    /// By our key and table: TCP and UDP over IPv4 arrive at the owner of their source.
+    BySource,
+    /// By our key and table: TCP and UDP over IPv4 arrive at the owner of their destination.
+    ByDestination,
+}
+
+impl Spread {
+    /// In a word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Spread::OneQueue => "-",
+            Spread::Unknown => "unknown",
+            Spread::BySource => "source",
+            Spread::ByDestination => "destination",
+        }
+    }
 }
 
 /// What a device counts.
@@ -211,7 +243,17 @@ impl Gateway {
     fn reload_file(&self) -> Result<Reloaded, GatewayError> {
         let config = config::load(&self.path)?;
         let mut state = self.state.lock();
-        let obstacles = not_live(&state.config, &config);
+        let mut obstacles = not_live(&state.config, &config);
+        if self.workers.len() > 1
+            && let Some(service) = config.persistent_service()
+        {
+            obstacles.push(format!(
+                "service {}: persistence takes a gateway of one worker, and this one has {}; restart it with one CPU \
+                 in node.workers, or write no persistence",
+                service.name,
+                self.workers.len()
+            ));
+        }
         if !obstacles.is_empty() {
             return Err(GatewayError::NotLive(obstacles));
         }

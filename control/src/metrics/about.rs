@@ -85,6 +85,8 @@ metrics! {
     WORKER_PROXY_HEADERS_SENT Counter "tidegate_worker_proxy_headers_sent_total" ["worker"] "Connections whose FULLNAT server was sent the header of the PROXY protocol (client_address: proxy_v2).";
     WORKER_PROXY_HEADERS_RESENT Counter "tidegate_worker_proxy_headers_resent_total" ["worker"] "Headers of the PROXY protocol that were sent again, because the server had not acknowledged them.";
     WORKER_PROXY_HEADERS_UNACKNOWLEDGED Counter "tidegate_worker_proxy_headers_unacknowledged_total" ["worker"] "Headers of the PROXY protocol that a server did not acknowledge in two minutes; the gateway has given up on them.";
+    WORKER_STEERED Counter "tidegate_worker_steered_packets_total" ["worker", "to"] "Packets handed over to that other worker. Only with several workers.";
+    WORKER_STEER_FULL Counter "tidegate_worker_steer_full_packets_total" ["worker", "to"] "Packets dropped because the ring to that other worker was full; among the drops under steer_full. Only with several workers.";
     DROPS Counter "tidegate_drops_total" ["reason", "worker"] "Packets dropped, each under exactly one reason.";
 
     LOCAL_USED Gauge "tidegate_local_ports_used" ["pool"] "Local ports in use, towards all servers together.";

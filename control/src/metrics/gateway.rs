@@ -5,7 +5,7 @@ use super::family::{Sample, Text};
 use crate::gateway::{Gateway, PortCounters};
 use crate::view::{self, Neighbour, Port};
 use dataplane::drops::DropReason;
-use dataplane::worker::WorkerStats;
+use dataplane::worker::{SteerStats, WorkerStats};
 use std::collections::BTreeMap;
 
 /// The gateway as a whole. `complete` tells whether every worker answered.
@@ -77,6 +77,7 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
     count(&WORKER_PROXY_HEADERS_UNACKNOWLEDGED, |stats| {
         stats.proxy_headers_unacknowledged.get()
     });
+    steered(text, &named);
     let drops = DropReason::ALL.iter().flat_map(|&reason| {
         let workers = named.iter();
         workers.map(move |(number, _, stats)| {
@@ -87,6 +88,21 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
         })
     });
     text.family(&DROPS, drops);
+}
+
+/// What workers hand to each other, a series for each pair.
+fn steered(text: &mut Text, named: &[(String, String, &WorkerStats)]) {
+    let mut count = |about: &About, count: fn(&SteerStats) -> u64| {
+        let pairs = named.iter().enumerate().flat_map(|(from, (number, _, stats))| {
+            let others = named.iter().zip(&stats.steered).enumerate();
+            others
+                .filter(move |(to, _)| *to != from)
+                .map(move |(_, ((other, ..), steered))| Sample([&**number, &**other], count(steered) as f64))
+        });
+        text.family(about, pairs);
+    };
+    count(&WORKER_STEERED, |steered| steered.handed_over.get());
+    count(&WORKER_STEER_FULL, |steered| steered.full.get());
 }
 
 /// Ethernet ports.

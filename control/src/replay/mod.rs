@@ -79,7 +79,7 @@ impl Replay {
         model.apply_file(config)?;
         let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
         let mailbox = Arc::new(Mailbox::default());
-        let sizes = limits.sizes(false, config.node.seed.unwrap_or(SEED));
+        let sizes = limits.sizes(1, false, config.node.seed.unwrap_or(SEED));
         let index = TagIndex::new(2 * limits.connections as usize, false)?;
         let worker = Worker::new(
             0,

@@ -26,7 +26,7 @@ pub use rates::{ServerRates, ServiceRates, rates};
 pub use services::{Persistence, Server, Service, Table, services, table};
 pub use snat::{SnatRule, snat};
 pub use status::{Reload, Status, status};
-pub use workers::{Worker, workers};
+pub use workers::{Steered, Worker, workers};
 
 /// A worker did not answer: it stands still, or its CPU is overloaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -2,6 +2,7 @@
 
 use super::Silent;
 use crate::gateway::Gateway;
+use dataplane::neighbour::NeighbourView;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -22,7 +23,8 @@ pub struct Neighbour {
     pub waiting: u8,
 }
 
-/// Every neighbour of every worker, in the order of port and address. Blocks.
+/// Every neighbour, in the order of port and address. Each worker has a table of its own; of what several know, that is
+/// told which was confirmed last, and the packets that wait for it with all of them. Blocks.
 ///
 /// # Errors
 /// A worker does not answer.
@@ -34,13 +36,13 @@ pub fn neighbours(gateway: &Gateway) -> Result<Vec<Neighbour>, Silent> {
         .iter()
         .map(|port| port.name.clone())
         .collect();
-    let mut found = Vec::new();
+    let mut found: Vec<NeighbourView> = Vec::new();
     let complete = gateway.neighbours(|neighbour| found.push(neighbour));
     if !complete {
         return Err(Silent);
     }
-    found.sort_unstable_by_key(|neighbour| (neighbour.port, neighbour.address));
-    let view = |neighbour: dataplane::neighbour::NeighbourView| Neighbour {
+    let found = merged(found);
+    let view = |neighbour: NeighbourView| Neighbour {
         address: neighbour.address,
         port: names
             .get(usize::from(neighbour.port.0))
@@ -52,4 +54,47 @@ pub fn neighbours(gateway: &Gateway) -> Result<Vec<Neighbour>, Silent> {
         waiting: neighbour.waiting,
     };
     Ok(found.into_iter().map(view).collect())
+}
+
+/// One entry for each neighbour, in order.
+fn merged(mut found: Vec<NeighbourView>) -> Vec<NeighbourView> {
+    found.sort_by_key(|entry| (entry.port, entry.address, entry.mac.is_none(), entry.age));
+    found.dedup_by(|worse, best| {
+        let same = (worse.port, worse.address) == (best.port, best.address);
+        if same {
+            best.waiting = best.waiting.saturating_add(worse.waiting);
+        }
+        same
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataplane::neighbour::NeighbourState;
+    use dataplane::packet::{MacAddr, PortId};
+
+    #[test]
+    fn what_several_workers_know_is_told_once() {
+        let entry = |last: u8, known: bool, age, waiting| NeighbourView {
+            address: [10, 0, 0, last].into(),
+            port: PortId(0),
+            mac: known.then_some(MacAddr([2, 0, 0, 0, 0, last])),
+            state: if known {
+                NeighbourState::Reachable
+            } else {
+                NeighbourState::Incomplete
+            },
+            age,
+            waiting,
+        };
+        let found = vec![
+            entry(2, false, 1, 3),
+            entry(1, true, 9, 0),
+            entry(2, true, 5, 0),
+            entry(1, true, 4, 0),
+        ];
+        assert_eq!(merged(found), [entry(1, true, 4, 0), entry(2, true, 5, 3)]);
+    }
 }

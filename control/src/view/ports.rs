@@ -1,7 +1,7 @@
 //! Ethernet ports.
 
 use crate::config::{self, Link};
-use crate::gateway::{Gateway, PortCounters};
+use crate::gateway::{Gateway, PortCounters, Spread};
 use dataplane::service::PortSettings;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,10 @@ pub struct Port {
     pub addresses: Vec<String>,
     /// What the device counts, the frames of its VLANs included.
     pub counters: Option<PortCounters>,
+    /// Receive queues of that device.
+    pub queues: Option<u16>,
+    /// How that device spreads packets over the workers.
+    pub spread: Option<Spread>,
     /// Packets that workers received from it.
     pub worker_received: u64,
     /// Packets that workers sent by it.
@@ -66,6 +70,8 @@ pub fn ports(gateway: &Gateway) -> Vec<Port> {
                 .map(|(own, length)| format!("{own}/{length}"))
                 .collect(),
             counters: own.map(|device| device.counters()),
+            queues: own.map(|device| device.queues()),
+            spread: own.map(|device| device.spread()),
             worker_received: stats().map(|stats| stats.port_received[number].get()).sum(),
             worker_sent: stats().map(|stats| stats.port_sent[number].get()).sum(),
         }

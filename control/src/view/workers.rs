@@ -15,9 +15,22 @@ pub struct Worker {
     /// What it counts.
     #[serde(flatten)]
     pub totals: WorkerTotals,
+    /// What it has handed over, by the worker that owns it; empty with a worker that is alone.
+    pub steered: Vec<Steered>,
     /// Packets that came in or were made, less those of which it is known what became; 0 unless packets are lost
     /// or counted wrongly.
     pub unaccounted: i64,
+}
+
+/// What one worker has handed over to another one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Steered {
+    /// The number of the other one.
+    pub to: usize,
+    /// Packets handed over.
+    pub handed_over: u64,
+    /// Packets dropped, because the ring to it was full.
+    pub full: u64,
 }
 
 /// Every worker. Takes milliseconds; not for an async task.
@@ -29,7 +42,19 @@ pub fn workers(gateway: &Gateway) -> Vec<Worker> {
             number,
             cpu: handle.cpu,
             totals: WorkerTotals::from(&*handle.stats),
+            steered: steered(number, &handle.stats),
             unaccounted: unaccounted(&handle.stats),
+        })
+        .collect()
+}
+
+fn steered(from: usize, stats: &WorkerStats) -> Vec<Steered> {
+    let others = stats.steered.iter().enumerate().filter(|(to, _)| *to != from);
+    others
+        .map(|(to, counts)| Steered {
+            to,
+            handed_over: counts.handed_over.get(),
+            full: counts.full.get(),
         })
         .collect()
 }

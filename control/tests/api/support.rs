@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use tidegate::api::Server;
 use tidegate::config::{self, Config, Metrics};
-use tidegate::gateway::{Gateway, PortCounters, PortDevice, WorkerHandle};
+use tidegate::gateway::{Gateway, PortCounters, PortDevice, Spread, WorkerHandle};
 use tidegate::model::{Model, with_vlans};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -69,6 +69,14 @@ struct Device;
 impl PortDevice for Device {
     fn driver(&self) -> String {
         "net_memory".to_owned()
+    }
+
+    fn queues(&self) -> u16 {
+        1
+    }
+
+    fn spread(&self) -> Spread {
+        Spread::OneQueue
     }
 
     fn link_up(&self) -> bool {
@@ -270,7 +278,7 @@ fn start(file: PathBuf, config: Config, now: Arc<AtomicU32>) -> (Arc<Gateway>, F
     model.apply_file(&config).unwrap();
     let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
     let mailbox = Arc::new(Mailbox::default());
-    let sizes = limits.sizes(false, 1);
+    let sizes = limits.sizes(1, false, 1);
     let index = TagIndex::new(2 * limits.connections as usize, false).unwrap();
     let (snapshot, io) = (model.snapshot(), MemoryIo::new(config.ports.len()));
     let mut worker = Worker::new(

@@ -18,6 +18,28 @@ fn net_null_floods_and_telemetry_answers() {
     gateway.end();
 }
 
+/// Four workers on one CPU: a port with queues for all is told whose packets are whose, one with a single queue is shared.
+#[test]
+fn several_workers_have_queues_of_their_own_or_share_one() {
+    let folder = folder();
+    let node = format!("{NO_HUGE}\n  mbufs: 8191\n  workers_per_cpu: 4");
+    let more = "\n  - { name: b, device: net_ring0, queues: 1, addresses: [198.51.100.1/24] }";
+    let ports = port("net_null0,size=100,no-rx=1") + more;
+    let mut gateway = Gateway::start(&config(folder.path(), &node, &ports));
+    // What a port sends on `net_ring` comes back to it: the announcements of the first worker, which another one sees.
+    gateway.until("ARP that comes back", |gateway| gateway.packets(1).0 > 0);
+    let ports = gateway.show("ports");
+    let of = |port: usize| (ports[port]["queues"].clone(), ports[port]["spread"].clone());
+    assert_eq!(of(0), (4.into(), "by_destination".into()), "{ports}");
+    assert_eq!(of(1), (1.into(), "one_queue".into()), "{ports}");
+    let workers = gateway.show("workers");
+    let workers = workers.as_array().unwrap();
+    assert_eq!(workers.len(), 4);
+    let cpus = workers.iter().map(|worker| &worker["cpu"]);
+    assert!(cpus.clone().all(|cpu| *cpu == workers[0]["cpu"]));
+    gateway.end();
+}
+
 /// What a port sends on `net_ring` comes back to it: gratuitous ARP of its own.
 #[test]
 fn net_ring_loops() {

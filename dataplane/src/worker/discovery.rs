@@ -30,7 +30,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let ours = self.snapshot.addresses.owner(heard.target.into()) == Some(port);
         if self.snapshot.routes.on_link(heard.sender.into()) == Some(port) {
-            self.learn(&Heard::new(port, &heard, ours));
+            self.learn_and_tell(&Heard::new(port, &heard, ours));
         }
         let mac = self.snapshot.ports[usize::from(port.0)].mac;
         if ours && heard.operation == Operation::Request && arp::reply(&mut packet, &heard, mac) {
@@ -69,7 +69,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                         solicited,
                         overrides,
                     } = told;
-                    self.learn(&Heard::advertisement(
+                    self.learn_and_tell(&Heard::advertisement(
                         port, target, target_mac, solicited, overrides,
                     ));
                 }
@@ -84,7 +84,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if let Some(mac) = question.source_mac
             && self.snapshot.routes.is_on_link(port, question.source.into())
         {
-            self.learn(&Heard::solicitation(port, question.source, mac));
+            self.learn_and_tell(&Heard::solicitation(port, question.source, mac));
         }
         let mac = self.snapshot.ports[usize::from(port.0)].mac;
         let answered = nd::advertise(packet, question, mac);
@@ -95,7 +95,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.snapshot.addresses.class6(address) != AddressClass::None
     }
 
-    fn learn(&mut self, heard: &Heard) {
+    /// Learns from what has come in here, and lets the other workers learn as well.
+    fn learn_and_tell(&mut self, heard: &Heard) {
+        self.others.tell(heard);
+        self.learn(heard);
+    }
+
+    pub(super) fn learn(&mut self, heard: &Heard) {
         let mut released = ArrayVec::<_, RELEASED>::new();
         let stats = &self.stats;
         self.neighbours.learn(heard, self.now, |packet, port, mac| {

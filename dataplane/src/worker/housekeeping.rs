@@ -193,7 +193,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
+    /// Gratuitous ARP and unsolicited advertisements. The first worker sends those of all.
     fn announce(&mut self) {
+        if self.number != 0 {
+            return;
+        }
         let mut due = ArrayVec::<_, { 2 * ANNOUNCE_BUDGET }>::new();
         self.announcer.tick(
             self.now,

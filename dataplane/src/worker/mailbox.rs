@@ -1,10 +1,10 @@
 //! How control talks to a worker: orders in, spent things back out, both through bounded lock-free queues, so
 //! that the worker neither waits nor frees memory. Whatever the worker is done with travels back to be dropped
-//! by control.
+//! by control. Other workers use it too, for what they hear of neighbours.
 
 use crate::flow::Connection;
 use crate::local::{AddressUse, PairReport, Pressure};
-use crate::neighbour::NeighbourView;
+use crate::neighbour::{Heard, NeighbourView};
 use crate::service::Snapshot;
 use crossbeam::queue::ArrayQueue;
 use std::net::IpAddr;
@@ -139,7 +139,7 @@ pub enum Event {
     NeighbourFailed,
 }
 
-/// The two queues, and the events, between control and one worker.
+/// The queues between one worker and those outside: control, and for neighbours the other workers.
 #[derive(Debug)]
 pub struct Mailbox {
     /// Orders to the worker.
@@ -148,11 +148,16 @@ pub struct Mailbox {
     pub spent: ArrayQueue<Spent>,
     /// What the operator should read about; lost when nobody reads.
     pub events: ArrayQueue<Event>,
+    /// What other workers have heard of neighbours. What does not fit is lost: the neighbour is asked again.
+    pub heard: ArrayQueue<Heard>,
 }
 
 impl Mailbox {
     /// Orders that may wait. Control takes back what is spent before it posts, so `spent` never overflows.
     pub const ORDERS: usize = 64;
+
+    /// What is heard of neighbours while a worker makes one turn, with room for a link where all speak at once.
+    const HEARD: usize = 256;
 }
 
 impl Default for Mailbox {
@@ -162,6 +167,7 @@ impl Default for Mailbox {
             // Every order leaves at most one thing behind, and the worker holds at most one of each kind.
             spent: ArrayQueue::new(Self::ORDERS + 5),
             events: ArrayQueue::new(64),
+            heard: ArrayQueue::new(Self::HEARD),
         }
     }
 }

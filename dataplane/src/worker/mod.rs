@@ -53,7 +53,7 @@ pub use io::{Arrival, BURST, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
 pub use memory_io::MemoryIo;
 pub use memory_use::ConnectionMemory;
-pub use stats::{Counter, Gauge, ServerStats, WorkerStats};
+pub use stats::{Counter, Gauge, ServerStats, SteerStats, WorkerStats};
 
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, FlowHasher, FlowIndex, Mode, Wheel};
@@ -71,6 +71,9 @@ use rate::RateLimit;
 use shard::{ShardKey, ShardSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+
+/// Bursts that one turn takes over from other workers.
+const TAKE_OVER_BUDGET: usize = 8;
 
 /// Sizes of a worker's tables, fixed at its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -329,12 +332,21 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     pub fn turn(&mut self, now: Tick) -> usize {
         self.now = now;
         self.look_at_others();
+        self.listen_to_others();
         let mut packets = 0;
         if let Some(mut burst) = self.burst.take() {
+            // What others have handed over comes first: work has gone into it, and when the worker is too slow it is the
+            // device that should lose packets.
+            for _ in 0..TAKE_OVER_BUDGET {
+                let taken = self.take_over(&mut burst);
+                packets += taken;
+                if taken < BURST {
+                    break;
+                }
+            }
             for port in 0..self.outgoing.len() {
                 packets += self.receive(PortId(port as u8), &mut burst);
             }
-            packets += self.take_over(&mut burst);
             self.burst = Some(burst);
         }
         self.keep_house(packets == 0);

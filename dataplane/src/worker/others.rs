@@ -1,13 +1,19 @@
-//! What the other workers have of each server. Schedulers, thresholds and bounds go by the connections of all workers:
+//! The other workers of the gateway: what they have of each server, and what any of them hears of neighbours.
+//!
+//! Schedulers, thresholds and bounds go by the connections of all workers:
 //! a worker's own, which it knows exactly, and those of the others as of its last *round*, in which it reads their
 //! counters. A round begins with the first turn of each tick (10 ms) and goes on in slices, so that no turn grows long
 //! with the number of servers. A worker that is alone never looks anywhere.
 //!
 //! How far this is from exact: what the other workers have opened and ended since they were looked at. So a server has
 //! at most so many connections too many, by its share or its threshold, as the others open in that time.
+//!
+//! A neighbour's answer arrives at one worker, whichever asked. So each tells the others what it hears, through their
+//! mailboxes, and keeps a table of its own.
 
-use super::{Io, Worker, WorkerStats};
+use super::{Io, Mailbox, Worker, WorkerStats};
 use crate::flow::FlowIndex;
+use crate::neighbour::Heard;
 use crate::scheduler::Load;
 use crate::time::Tick;
 use std::sync::Arc;
@@ -15,10 +21,13 @@ use std::sync::Arc;
 /// Counters of others, each a cache line that is likely in another core's cache, that one slice reads: a few
 /// microseconds of work. A service without servers to look at costs as much as one.
 const BUDGET: usize = 64;
+/// What others have heard that one turn takes in.
+const HEARD: usize = 32;
 
 /// The other workers, and how far the round is.
 pub(super) struct Others {
     stats: Box<[Arc<WorkerStats>]>,
+    mailboxes: Box<[Arc<Mailbox>]>,
     /// When the last round began.
     begun: Tick,
     /// Where it goes on; none once it is done.
@@ -38,17 +47,30 @@ impl Others {
     pub(super) fn none() -> Others {
         Others {
             stats: Box::default(),
+            mailboxes: Box::default(),
             begun: Tick(0),
             next: None,
         }
     }
 
-    /// Those that count in `stats`; the first round begins at once.
-    pub(super) fn new(stats: impl IntoIterator<Item = Arc<WorkerStats>>, now: Tick) -> Others {
+    /// Those that count and are told there; the first round begins at once.
+    pub(super) fn new(
+        others: impl IntoIterator<Item = (Arc<WorkerStats>, Arc<Mailbox>)>,
+        now: Tick,
+    ) -> Others {
+        let (stats, mailboxes): (Vec<_>, Vec<_>) = others.into_iter().unzip();
         Others {
-            stats: stats.into_iter().collect(),
+            stats: stats.into(),
+            mailboxes: mailboxes.into(),
             begun: now,
             next: Some(Place::default()),
+        }
+    }
+
+    /// Tells them what has been heard of a neighbour.
+    pub(super) fn tell(&self, heard: &Heard) {
+        for mailbox in &self.mailboxes {
+            let _ = mailbox.heard.push(*heard);
         }
     }
 
@@ -70,10 +92,14 @@ impl Others {
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
-    /// Tells the worker of the other workers of its gateway, by what they count. To be called before its first turn,
-    /// wherever there are several: without it schedulers know of its own connections alone.
+    /// Tells the worker of the other workers of its gateway, by what they count and where they are told. To be called
+    /// before its first turn, wherever there are several: without it schedulers know of its own connections alone, and
+    /// neighbours that answer to another worker are not heard.
     #[must_use]
-    pub fn beside(mut self, others: impl IntoIterator<Item = Arc<WorkerStats>>) -> Worker<I, X> {
+    pub fn beside(
+        mut self,
+        others: impl IntoIterator<Item = (Arc<WorkerStats>, Arc<Mailbox>)>,
+    ) -> Worker<I, X> {
         self.others = Others::new(others, self.now);
         self
     }
@@ -86,6 +112,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.others.begun = self.now;
             self.others.next = Some(Place::default());
             self.go_on_looking();
+        }
+    }
+
+    /// Takes in what others have heard of neighbours: packets may wait for it.
+    #[inline]
+    pub(super) fn listen_to_others(&mut self) {
+        if !self.others.mailboxes.is_empty() && !self.mailbox.heard.is_empty() {
+            self.hear_others();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hear_others(&mut self) {
+        for _ in 0..HEARD {
+            let Some(heard) = self.mailbox.heard.pop() else {
+                return;
+            };
+            self.learn(&heard);
         }
     }
 

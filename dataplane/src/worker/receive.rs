@@ -297,8 +297,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Gives a packet to the worker that owns its connection.
     pub(super) fn hand_over(&mut self, owner: u8, arrival: Arrival, packet: I::Packet) {
         match self.io.hand_over(owner, arrival, packet) {
-            Ok(()) => self.stats.handed_over.add(1),
-            Err(packet) => self.discard(packet, DropReason::SteerFull),
+            Ok(()) => {
+                self.stats.handed_over.add(1);
+                self.stats.count_steered(owner, true);
+            }
+            Err(packet) => {
+                self.stats.count_steered(owner, false);
+                self.discard(packet, DropReason::SteerFull);
+            }
         }
     }
 

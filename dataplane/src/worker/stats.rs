@@ -109,6 +109,15 @@ impl ServerStats {
     }
 }
 
+/// What one worker hands over to another one.
+#[derive(Debug, Default)]
+pub struct SteerStats {
+    /// Packets handed over.
+    pub handed_over: Counter,
+    /// Packets dropped, because the ring to that worker was full.
+    pub full: Counter,
+}
+
 /// Everything that one worker counts.
 #[derive(Debug)]
 pub struct WorkerStats {
@@ -122,6 +131,8 @@ pub struct WorkerStats {
     pub sent: Counter,
     /// Packets handed over to other workers.
     pub handed_over: Counter,
+    /// The same by the worker that owns them; empty with a worker that is alone.
+    pub steered: Vec<SteerStats>,
     /// Packets that ended here on purpose: ARP and neighbour discovery, fragments that became a whole packet, a packet
     /// that went on in fragments.
     pub consumed: Counter,
@@ -180,6 +191,7 @@ impl WorkerStats {
             made: Counter::default(),
             sent: Counter::default(),
             handed_over: Counter::default(),
+            steered: Vec::new(),
             consumed: Counter::default(),
             held: Counter::default(),
             completed_checksums: Counter::default(),
@@ -201,6 +213,23 @@ impl WorkerStats {
             busy_cycles: Counter::default(),
             total_cycles: Counter::default(),
             epoch: Counter::default(),
+        }
+    }
+
+    /// The same for one of `workers` workers.
+    #[must_use]
+    pub fn among(mut self, workers: u8) -> WorkerStats {
+        if workers > 1 {
+            self.steered.resize_with(workers.into(), SteerStats::default);
+        }
+        self
+    }
+
+    /// Counts one packet that went to `owner`, or did not because the ring was full.
+    pub(super) fn count_steered(&self, owner: u8, went: bool) {
+        if let Some(steered) = self.steered.get(usize::from(owner)) {
+            let count = if went { &steered.handed_over } else { &steered.full };
+            count.add(1);
         }
     }
 

@@ -307,6 +307,56 @@ int tg_port_set_rss_key(uint16_t port, const uint8_t *key, uint8_t len, uint32_t
 	return rte_eth_dev_rss_hash_update(port, &conf);
 }
 
+int tg_port_rss_key(uint16_t port, uint8_t *key, uint8_t len)
+{
+	uint8_t copy[UINT8_MAX] = { 0 };
+	struct rte_eth_rss_conf conf = { .rss_key = copy };
+	struct rte_eth_dev_info dev;
+	int ret = rte_eth_dev_info_get(port, &dev);
+
+	if (ret != 0)
+		return ret;
+	conf.rss_key_len = dev.hash_key_size ? dev.hash_key_size : TG_RSS_KEY_LEN;
+	ret = rte_eth_dev_rss_hash_conf_get(port, &conf);
+	if (ret == 0)
+		memcpy(key, copy, len);
+	return ret;
+}
+
+#define RETA_GROUPS (TG_RETA_MAX / RTE_ETH_RETA_GROUP_SIZE)
+
+int tg_port_set_reta(uint16_t port, uint16_t size, const uint16_t *queues)
+{
+	struct rte_eth_rss_reta_entry64 reta[RETA_GROUPS] = { 0 };
+	uint16_t i;
+
+	if (size == 0 || size > TG_RETA_MAX)
+		return -ENOTSUP;
+	for (i = 0; i < size; i++) {
+		struct rte_eth_rss_reta_entry64 *group = &reta[i / RTE_ETH_RETA_GROUP_SIZE];
+
+		group->mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
+		group->reta[i % RTE_ETH_RETA_GROUP_SIZE] = queues[i];
+	}
+	return rte_eth_dev_rss_reta_update(port, reta, size);
+}
+
+int tg_port_reta(uint16_t port, uint16_t size, uint16_t *queues)
+{
+	struct rte_eth_rss_reta_entry64 reta[RETA_GROUPS] = { 0 };
+	uint16_t i;
+	int ret;
+
+	if (size == 0 || size > TG_RETA_MAX)
+		return -ENOTSUP;
+	for (i = 0; i < size; i++)
+		reta[i / RTE_ETH_RETA_GROUP_SIZE].mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
+	ret = rte_eth_dev_rss_reta_query(port, reta, size);
+	for (i = 0; ret == 0 && i < size; i++)
+		queues[i] = reta[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
+	return ret;
+}
+
 uint32_t tg_softrss(const uint32_t *words, uint32_t count, const uint8_t *key)
 {
 	/* The function writes nothing, although it does not say so. */

@@ -74,6 +74,8 @@ uint64_t tg_tsc_hz(void);
 enum tg_length {
 	TG_NAME_LEN = 64,
 	TG_RSS_KEY_LEN = 40,
+	/* Entries of the largest redirection table. */
+	TG_RETA_MAX = 512,
 };
 
 /* What a device can do: bits of tg_port_info.features, and of tg_port_setup.features as a demand. */
@@ -164,6 +166,11 @@ int tg_port_stats(uint16_t port, struct tg_port_stats *stats);
 /* Fills at most `room` entries; returns how many there are. */
 int tg_port_xstats(uint16_t port, struct tg_xstat *entries, uint32_t room);
 int tg_port_set_rss_key(uint16_t port, const uint8_t *key, uint8_t len, uint32_t features);
+/* The key that the device hashes by, at most `len` bytes of it. */
+int tg_port_rss_key(uint16_t port, uint8_t *key, uint8_t len);
+/* The queue of each entry of the redirection table, whose size is the device's, at most TG_RETA_MAX. */
+int tg_port_set_reta(uint16_t port, uint16_t size, const uint16_t *queues);
+int tg_port_reta(uint16_t port, uint16_t size, uint16_t *queues);
 /* The Toeplitz hash of `words` 32-bit words in host order. The key must be 4 bytes longer than the words. */
 uint32_t tg_softrss(const uint32_t *words, uint32_t count, const uint8_t *key);
 

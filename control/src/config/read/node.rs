@@ -9,7 +9,7 @@ use super::typed::{account, number, optional_number, path, word};
 use super::value;
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
-use crate::config::types::{Hugepages, Idle, Limits, Node, Workers};
+use crate::config::types::{Hugepages, Idle, Limits, MOST_WORKERS, Node, Workers};
 use crate::config::yaml::shown;
 
 const MEGABYTES: RangeInclusive<u64> = 64..=1_048_576;
@@ -25,6 +25,7 @@ pub(crate) fn node(field: Option<Field<'_>>, report: &mut Report) -> Node {
         workers: fields
             .get("workers")
             .map_or(Workers::Auto, |field| workers(field, report)),
+        workers_per_cpu: number(&fields, "workers_per_cpu", 1..=8, 1, report),
         control_cpu: optional_number(&fields, "control_cpu", 0..=1023, report),
         hugepages: fields
             .get("hugepages")
@@ -58,6 +59,10 @@ pub(crate) fn node(field: Option<Field<'_>>, report: &mut Report) -> Node {
             Fault::new(problem, "write a CPU that is not in `workers`"),
             report,
         );
+    }
+    if let (2.., Idle::Poll, Some(field)) = (node.workers_per_cpu, node.idle, fields.get("workers_per_cpu")) {
+        let problem = "workers that poll keep each other from their CPU";
+        field.warn(Fault::new(problem, "write 1, or `idle: sleep`"), report);
     }
     node
 }
@@ -101,9 +106,9 @@ fn workers(field: Field<'_>, report: &mut Report) -> Workers {
             ),
             report,
         );
-    } else if cpus.len() > 1 {
-        let problem = format!("{} workers: more than one come with a later release", cpus.len());
-        field.error(Fault::new(problem, "write one CPU, such as [1]"), report);
+    } else if cpus.len() > MOST_WORKERS {
+        let problem = format!("{} workers, and there may be {MOST_WORKERS}", cpus.len());
+        field.error(Fault::new(problem, "write fewer CPUs"), report);
     }
     Workers::Cpus(cpus.into_iter().collect())
 }

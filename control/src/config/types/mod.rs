@@ -13,7 +13,7 @@ pub use marks::Mark;
 pub use network::{
     AddressRange, Device, InterfaceAddress, Link, LocalAddresses, Neighbour, Port, PortRange, Route,
 };
-pub use node::{Api, Hugepages, Idle, Limits, Metrics, Node, Workers};
+pub use node::{Api, Hugepages, Idle, Limits, MOST_WORKERS, Metrics, Node, Workers};
 pub use service::{Listener, Pool, Server, Service, Vip};
 pub use snat::{SnatProtocol, SnatRule};
 
@@ -64,5 +64,11 @@ impl Config {
     #[must_use]
     pub fn devices(&self) -> usize {
         self.ports.iter().filter_map(Port::device).count()
+    }
+
+    /// The first service that remembers its clients, which takes a gateway of one worker.
+    #[must_use]
+    pub fn persistent_service(&self) -> Option<&Service> {
+        self.services.iter().find(|service| service.persistence.is_some())
     }
 }

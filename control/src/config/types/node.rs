@@ -14,6 +14,8 @@ pub struct Node {
     pub name: String,
     /// The cores that move packets.
     pub workers: Workers,
+    /// Workers on each of these; more than one only to try several workers on a small machine.
+    pub workers_per_cpu: u8,
     /// The core of everything else; none lets the kernel choose.
     pub control_cpu: Option<u16>,
     /// Memory for DPDK and the connection table.
@@ -40,14 +42,30 @@ pub struct Node {
     pub place: Place,
 }
 
+impl Node {
+    /// Whether there are several workers whatever the machine is like.
+    #[must_use]
+    pub fn has_several_workers(&self) -> bool {
+        let cpus = match &self.workers {
+            Workers::Auto => 1,
+            Workers::Cpus(cpus) => cpus.len(),
+        };
+        cpus > 1 || self.workers_per_cpu > 1
+    }
+}
+
 /// Which cores move packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Workers {
-    /// One worker, on the last core that the process may use.
+    /// With a PCI device the CPUs of its NUMA node but one; with software ports alone the last one that the process may
+    /// use.
     Auto,
-    /// These CPU numbers; one, until several workers are supported. Whether it exists is found at start.
+    /// These CPU numbers. Whether they exist is found at start.
     Cpus(Vec<u16>),
 }
+
+/// More workers than this there cannot be: each has two shards of connections at least.
+pub const MOST_WORKERS: usize = 64;
 
 /// Where DPDK's memory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -87,19 +105,26 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The sizes of a worker's tables.
+    /// The sizes of the tables of one of so many workers.
     #[must_use]
-    pub fn sizes(&self, hugepages: bool, seed: u64) -> Sizes {
+    pub fn sizes(&self, workers: u8, hugepages: bool, seed: u64) -> Sizes {
+        let workers = workers.max(1);
         Sizes {
-            connections: self.connections,
+            connections: share(self.connections, workers),
             services: self.services,
             servers: self.servers,
             neighbours: self.neighbours,
-            fragments: self.fragments,
+            fragments: self.fragments.div_ceil(workers.into()),
             hugepages,
             seed,
         }
     }
+}
+
+/// A worker's share of all connections. A hash deals them out, not quite evenly: so it is an eighth more, and some.
+fn share(connections: u32, workers: u8) -> u32 {
+    let even = connections.div_ceil(workers.into());
+    even.saturating_add(even / 8).saturating_add(64).min(connections)
 }
 
 impl Default for Limits {

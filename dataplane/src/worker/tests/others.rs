@@ -230,3 +230,54 @@ fn an_edit_is_decided_by_what_all_workers_have() {
     });
     assert_eq!(say(&mut team, endpoint(50), SYN), least.map(|server| server + 1));
 }
+
+/// An answer arrives at one worker only, and packets wait at each: all of them go, whoever has asked.
+#[test]
+fn what_one_worker_hears_of_a_neighbour_all_know() {
+    let mut plan = Plan::web(Mode::Dr, 1);
+    plan.know_nobody();
+    plan.workers = 3;
+    let mut team = Team::of(plan, usize::MAX);
+    let mut asked = HashSet::new();
+    let mut senders = HashSet::new();
+    for from in (0..30).map(endpoint) {
+        let owner = team.owner(from);
+        if senders.insert(owner) {
+            let (_, sent) = team.carry(owner, WAN, &Sent::tcp(from, WEB, SYN).frame(WAN_MAC));
+            let questions = sent.iter().filter(|(_, port, frame)| {
+                let seen = Seen::read(port.0, frame);
+                (seen.protocol, seen.icmp.0, *seen.to.ip()) == (0, 1, server_ip(1))
+            });
+            asked.extend(questions.map(|(number, ..)| *number));
+        }
+    }
+    assert_eq!((senders.len(), asked), (3, senders), "each asks for itself");
+    let answer = arp(2, server_mac(1), server_ip(1), LAN_MAC, LAN_IP);
+    let (handed, sent) = team.carry(0, LAN, &answer);
+    assert_eq!(handed, []);
+    let left: HashSet<_> = sent.iter().map(|(number, ..)| *number).collect();
+    assert_eq!((left, sent.len()), (HashSet::from([0, 1, 2]), 3));
+    for (_, port, frame) in &sent {
+        let seen = Seen::read(port.0, frame);
+        assert_eq!((seen.flags, seen.to_mac), (SYN, server_mac(1)));
+    }
+    // The server has moved, which yet another worker hears: all follow.
+    let elsewhere = server_mac(9);
+    let moved = arp(1, elsewhere, server_ip(1), elsewhere, server_ip(1));
+    team.carry(2, LAN, &moved);
+    for from in (0..30).map(endpoint) {
+        let (_, sent) = team.deliver(team.owner(from), WAN, &Sent::tcp(from, WEB, SYN));
+        assert_eq!(sent[0].1.to_mac, elsewhere);
+    }
+}
+
+/// The addresses that all workers have are announced by one of them.
+#[test]
+fn gratuitous_arp_comes_from_one_worker() {
+    let mut plan = Plan::web(Mode::Dr, 1);
+    plan.workers = 3;
+    let mut team = Team::of(plan, usize::MAX);
+    let (_, sent) = team.carry(0, WAN, &[0; 60]);
+    let senders: HashSet<_> = sent.iter().map(|(number, ..)| *number).collect();
+    assert_eq!(senders, HashSet::from([0]), "and there are some");
+}

@@ -6,8 +6,8 @@ use crate::flow::Mode;
 use crate::scheduler::SchedulerKind;
 use crate::service::{Persistence, Protocol, Server, Service};
 use crate::time::seconds;
-use crate::worker::WorkerStats;
 use crate::worker::others::Others;
+use crate::worker::{Mailbox, WorkerStats};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
@@ -32,7 +32,12 @@ fn beside(services: u32, servers: u32, change: impl Fn(&mut Service)) -> (Gatewa
     for server in others.iter().flat_map(|other| &other.servers) {
         server.active.set(3);
     }
-    gateway.worker.others = Others::new(others.iter().cloned(), gateway.now);
+    gateway.worker.others = Others::new(
+        others
+            .iter()
+            .map(|stats| (Arc::clone(stats), Arc::new(Mailbox::default()))),
+        gateway.now,
+    );
     (gateway, others)
 }
 

@@ -91,7 +91,9 @@ impl Team {
     pub(super) fn of(mut plan: Plan, room: usize) -> Team {
         let snapshot = plan.snapshot();
         let count = plan.workers;
-        let stats: Vec<_> = (0..count).map(|_| Arc::new(WorkerStats::new(2, 64))).collect();
+        let stats: Vec<_> = (0..count)
+            .map(|_| Arc::new(WorkerStats::new(2, 64).among(count)))
+            .collect();
         let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::default())).collect();
         let worker = |(number, own): (u8, &Arc<WorkerStats>)| {
             let io = Fabric {
@@ -102,10 +104,11 @@ impl Team {
             };
             let index = TagIndex::new(8192, false).unwrap();
             let (snapshot, mailbox) = (Arc::clone(&snapshot), Arc::clone(&mailboxes[usize::from(number)]));
-            let others = stats.iter().filter(|other| !Arc::ptr_eq(other, own));
+            let others = stats.iter().cloned().zip(mailboxes.iter().cloned());
+            let others = others.filter(|(other, _)| !Arc::ptr_eq(other, own));
             let own = Arc::clone(own);
             let worker = Worker::new(number, io, index, plan.sizes, snapshot, own, mailbox);
-            worker.unwrap().beside(others.cloned())
+            worker.unwrap().beside(others)
         };
         Team {
             workers: (0..count).zip(&stats).map(worker).collect(),

@@ -7,11 +7,13 @@
 mod error;
 mod plan;
 mod queue;
+mod rss;
 mod state;
 
 pub use error::PortError;
 pub use plan::{DescriptorLimits, PortInfo};
 pub use queue::{RxQueue, TxQueue};
+pub use rss::soft_rss;
 pub use state::{Link, PortStats};
 
 use std::cell::Cell;
@@ -264,17 +266,6 @@ impl Port {
             code => Err(self.refused(&format!("set the MTU to {mtu}"), code)),
         }
     }
-
-    /// Changes the key of the Toeplitz hash.
-    ///
-    /// # Errors
-    /// The driver's reason; many virtual drivers cannot.
-    pub fn set_rss_key(&self, key: &[u8; RSS_KEY_LEN]) -> Result<(), PortError> {
-        let (key, features) = (key.as_ptr(), plan::RSS & self.info.features);
-        // SAFETY: the port is ours; the key is as long as said.
-        let code = unsafe { sys::tg_port_set_rss_key(self.number(), key, RSS_KEY_LEN as u8, features) };
-        self.check("set the RSS key", code)
-    }
 }
 
 impl Drop for Shared {
@@ -289,13 +280,4 @@ impl Drop for Shared {
         drop(alone);
         self.eal.release(self.id);
     }
-}
-
-/// The Toeplitz hash that a device with this key computes: over source address, destination address, and source
-/// port << 16 | destination port for the 4-tuple of IPv4, all in host order. At most 9 words.
-#[must_use]
-pub fn soft_rss(words: &[u32], key: &[u8; RSS_KEY_LEN]) -> u32 {
-    let count = words.len().min(RSS_KEY_LEN / 4 - 1);
-    // SAFETY: `count` words are read, and one word of the key more than that.
-    unsafe { sys::tg_softrss(words.as_ptr(), count as u32, key.as_ptr()) }
 }

@@ -82,6 +82,12 @@ fn a_device_is_clamped_claimed_and_given_back() {
         Err(PortError::InUse { .. })
     ));
     assert!(port.set_rss_key(&[1; 40]).is_ok());
+    assert_eq!(port.rss_key().unwrap(), [1; 40]);
+    let queue = |entry: u16| entry * 7 % 100;
+    port.set_redirection(queue).unwrap();
+    let redirection = port.redirection().unwrap();
+    assert_eq!(redirection.len(), usize::from(port.info().reta_size));
+    assert!(redirection.len() >= 128 && (0..).zip(redirection).all(|(entry, to)| to == queue(entry)));
 
     let (mut rx, tx) = port.start().unwrap();
     assert_eq!((rx.len(), tx.len()), (usize::from(port.rx_queues()), 1));

@@ -1,5 +1,6 @@
 //! The gateway under test: the real program, seen only through its command line, API, metrics and log.
 
+use super::several::as_told;
 use super::wait::{PATIENCE, until};
 use super::{DR, FULLNAT, Host, Lab, Process};
 use serde_json::Value;
@@ -108,7 +109,7 @@ services:
         let mut command = host.command(program());
         command.args(["run", "--config"]).arg(&file);
         command.envs(environment.iter().copied());
-        let yaml = format!("api: {{ socket: {} }}\n{yaml}", socket.display());
+        let yaml = format!("api: {{ socket: {} }}\n{}", socket.display(), as_told(yaml));
         fs::write(&file, yaml).unwrap();
         let process = Process::start(command, &lab.file("gateway.log"));
         Gateway {
@@ -233,7 +234,7 @@ services:
     pub(crate) fn write(&self, yaml: &str) {
         fs::write(
             &self.file,
-            format!("api: {{ socket: {} }}\n{yaml}", self.socket.display()),
+            format!("api: {{ socket: {} }}\n{}", self.socket.display(), as_told(yaml)),
         )
         .unwrap();
     }

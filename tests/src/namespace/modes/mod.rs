@@ -4,6 +4,7 @@
 mod dr;
 mod fullnat;
 mod nat;
+mod several;
 mod tun;
 mod tunnels;
 

@@ -11,7 +11,7 @@
 mod edits;
 mod errors;
 
-use crate::lab::{Gateway, Host, Lab, Nginx, PATIENCE, Process, authority, number, until};
+use crate::lab::{Gateway, Host, Lab, Nginx, PATIENCE, Process, authority, number, several, until};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The server outside.
@@ -148,11 +148,21 @@ fn no_checksum_errors(lab: &Lab) {
     }
 }
 
-/// Each host has one local address for all that it does, and both are used.
 #[test]
 fn hosts_inside_fetch_pages_each_from_its_own_address() {
+    pages_inside(&yaml());
+}
+
+/// Whatever worker a host's connections belong to, and whatever queue their packets arrive at.
+#[test]
+fn hosts_inside_have_one_address_with_several_workers() {
+    pages_inside(&several(&yaml(), 4, 2));
+}
+
+/// Each host has one local address for all that it does, and both are used.
+fn pages_inside(yaml: &str) {
     let lab = cabled();
-    let gateway = Gateway::start(&lab, &yaml());
+    let gateway = Gateway::start(&lab, yaml);
     let server = Nginx::start(&lab, 1);
     for (family, ipv6) in [false, true].into_iter().enumerate() {
         let mut addresses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
