@@ -178,6 +178,8 @@ enum What {
     Workers,
     /// Neighbours
     Neighbours,
+    /// Routes: of the ports, of the file and of the kernel, with the state of their gateways
+    Routes,
     /// Dropped packets by reason
     Drops {
         /// Also reasons that have not occurred

@@ -8,6 +8,7 @@ mod cleaner;
 mod clock;
 mod devices;
 mod io;
+mod kernel_routes;
 mod memory;
 mod netlink;
 mod peer;

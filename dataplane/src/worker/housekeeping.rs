@@ -26,7 +26,6 @@ const TIMERS_AHEAD: usize = 4;
 /// Neighbours, announcements and records that one round handles.
 const NEIGHBOUR_BUDGET: usize = 16;
 const ANNOUNCE_BUDGET: usize = 8;
-const SWEEP_BUDGET: usize = 256;
 const REVIEW_BUDGET: usize = 64;
 /// Gratuitous ARP at start: rounds, and ticks between them.
 const ANNOUNCE_ROUNDS: u8 = 3;
@@ -63,18 +62,6 @@ impl EventGate {
         };
         self.0[kind].allows(now, 1)
     }
-}
-
-/// A walk over all records that makes them forget neighbours.
-#[derive(Default)]
-pub(super) enum Sweep {
-    /// None is under way.
-    #[default]
-    Idle,
-    /// Forgets what the neighbour table wants back.
-    Leaving(u32),
-    /// Forgets every neighbour, because routes have changed.
-    All(u32),
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -194,6 +181,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if let Some(event) = failed {
             self.report(event);
         }
+        if self.neighbours.take_returned() {
+            self.forget_all_neighbours();
+        }
     }
 
     fn announce(&mut self) {
@@ -211,38 +201,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Makes records forget neighbours, a slice of them at a time.
-    fn go_on_sweeping(&mut self) {
-        let (all, cursor) = match self.sweep {
-            Sweep::Idle if self.neighbours.sweep_wanted() => {
-                self.neighbours.begin_sweep();
-                self.forget_server_neighbours();
-                (false, 0)
-            }
-            Sweep::Idle => return,
-            Sweep::Leaving(cursor) => (false, cursor),
-            Sweep::All(cursor) => (true, cursor),
-        };
-        let words = &self.neighbour_words;
-        let goes = |id: u16| all || words.leaving(NeighbourId(id));
-        let next = self.table.scan_mut(cursor, SWEEP_BUDGET, |record| {
-            if goes(record.neighbour_in) {
-                record.neighbour_in = 0;
-            }
-            if goes(record.neighbour_out) {
-                record.neighbour_out = 0;
-            }
-        });
-        self.sweep = match next {
-            Some(cursor) if all => Sweep::All(cursor),
-            Some(cursor) => Sweep::Leaving(cursor),
-            None => {
-                self.neighbours.retired_done();
-                Sweep::Idle
-            }
-        };
-    }
-
     /// Looks at every connection again after a new snapshot, a slice of the table at a time: ends those whose server
     /// is gone, where that is wanted, and brings timers forward where timeouts have become shorter.
     fn go_on_reviewing(&mut self) {
@@ -251,13 +209,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.review_from = self.table.scan(cursor, REVIEW_BUDGET, |id, _| slice.push(id));
         for id in slice {
             self.review(id);
-        }
-    }
-
-    /// Servers look their neighbour up anew.
-    fn forget_server_neighbours(&mut self) {
-        for state in &mut self.servers {
-            state.neighbour = NeighbourId::NONE;
         }
     }
 
@@ -272,6 +223,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.locals.set_owned(self.owned);
         self.adopt_ports(&snapshot);
         self.set_static_neighbours(&snapshot);
+        self.watch_hops(&snapshot);
         for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
             self.adopt_service(None, service);
         }
@@ -294,8 +246,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.set_static_neighbours(&new);
         }
         if !Arc::ptr_eq(&old.routes, &new.routes) {
-            self.forget_server_neighbours();
-            self.sweep = Sweep::All(0);
+            self.forget_all_neighbours();
+            self.watch_hops(&new);
         }
         if !Arc::ptr_eq(&old.addresses, &new.addresses) {
             self.announcer.restart(None, self.now);

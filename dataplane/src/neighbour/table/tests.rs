@@ -5,6 +5,7 @@ use crate::time::seconds;
 
 mod discovery;
 mod model;
+mod watched;
 
 const PORT: PortId = PortId(1);
 const SERVER: IpAddr = host4(11);
