@@ -200,7 +200,7 @@ fn connections_to_a_server_behind_several_routers_part() {
         set_routes(&mut plan, &routes);
         let mut gateway = Gateway::starting(plan);
         live(&mut gateway, seconds(2), &[1, 2, 3]);
-        let mut ways = |gateway: &mut Gateway| -> Vec<u8> {
+        let ways = |gateway: &mut Gateway| -> Vec<u8> {
             let way = |flow| {
                 gateway.arrive(WAN, &Sent::udp(source(flow), DNS, b"query").frame(WAN_MAC));
                 let sent = gateway.turn_raw();
