@@ -8,6 +8,7 @@ mod local;
 mod log;
 mod operate;
 mod replay;
+mod routes;
 mod server_setup;
 mod show;
 mod snat;

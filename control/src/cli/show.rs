@@ -5,7 +5,7 @@ use super::client::{ClientError, ask};
 use super::table::Table;
 use super::{Failure, What, connections, operate, warn};
 use crate::gateway::PortCounters;
-use crate::view::{Drop, Neighbour, Persistence, Port, Reload, Route, Server, Service, Status, Worker};
+use crate::view::{Drop, Neighbour, Persistence, Port, Reload, Server, Service, Status, Worker};
 use hyper::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,7 +33,7 @@ pub(super) fn show(socket: &Path, what: &What, json: bool, out: &mut impl Write)
         What::Ports => page.table("/v1/ports", ports),
         What::Workers => page.table("/v1/workers", workers),
         What::Neighbours => page.table("/v1/neighbours", neighbours),
-        What::Routes => page.table("/v1/routes", routes),
+        What::Routes => page.table("/v1/routes", super::routes::routes),
         What::Drops { all } => page.table(&format!("/v1/drops?all={all}"), drops),
         What::Snat => page.table("/v1/snat", super::snat::rules),
         What::LocalAddresses { servers } => page.table(
@@ -392,21 +392,6 @@ fn neighbours(neighbours: Vec<Neighbour>) -> Table {
             neighbour.state,
             neighbour.age,
             neighbour.waiting,
-        ]);
-    }
-    table
-}
-
-fn routes(routes: Vec<Route>) -> Table {
-    let mut table = Table::new(&["TO", "VIA", "PORT", ">WEIGHT", "STATE", "SOURCE"]);
-    for route in routes {
-        table.row(cells![
-            route.to,
-            route.via.map_or_else(|| "-".to_owned(), |via| via.to_string()),
-            route.port.unwrap_or_else(|| "-".to_owned()),
-            route.weight,
-            route.state,
-            route.source,
         ]);
     }
     table

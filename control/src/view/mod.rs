@@ -24,6 +24,7 @@ pub use neighbours::{Neighbour, neighbours};
 pub use overload::{MarkedServer, Overload, Zeroed};
 pub use ports::{Port, ports};
 pub use rates::{ServerRates, ServiceRates, rates};
+pub(crate) use routes::routes_with;
 pub use routes::{Route, routes};
 pub use services::{Persistence, Server, Service, Table, services, table};
 pub use snat::{SnatRule, snat};

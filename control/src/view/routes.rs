@@ -1,6 +1,6 @@
 //! Routes.
 
-use super::{Silent, neighbours};
+use super::{Neighbour, Silent, neighbours};
 use crate::gateway::Gateway;
 use crate::model::{connected, own_prefixes};
 use dataplane::neighbour::{Connected, Prefix};
@@ -43,9 +43,15 @@ struct Way {
 /// # Errors
 /// A worker does not answer.
 pub fn routes(gateway: &Gateway) -> Result<Vec<Route>, Silent> {
+    let neighbours = neighbours(gateway)?;
+    Ok(routes_with(gateway, neighbours))
+}
+
+/// The same, where the neighbours are known.
+pub(crate) fn routes_with(gateway: &Gateway, neighbours: Vec<Neighbour>) -> Vec<Route> {
     let (mut ways, names) = ways(gateway);
     let mut states: HashMap<(String, IpAddr), String> = HashMap::new();
-    for neighbour in neighbours(gateway)? {
+    for neighbour in neighbours {
         let (key, state) = ((neighbour.port, neighbour.address), neighbour.state);
         // Each worker has neighbours of its own: one that finds it dead is worth telling.
         let known = states.entry(key).or_insert_with(|| state.clone());
@@ -74,7 +80,7 @@ pub fn routes(gateway: &Gateway) -> Result<Vec<Route>, Silent> {
             source: way.source.to_owned(),
         }
     };
-    Ok(ways.into_iter().map(view).collect())
+    ways.into_iter().map(view).collect()
 }
 
 /// All ways, and the names of ports.

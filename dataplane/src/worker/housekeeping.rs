@@ -53,8 +53,8 @@ impl EventGate {
     fn lets_through(&mut self, event: &Event, now: Tick) -> bool {
         let kind = match event {
             Event::LocalPortsExhausted { .. } => 0,
-            // Rare by itself: it takes a rise.
-            Event::LocalPortsLow { .. } => return true,
+            // Rare by themselves: it takes a rise, or seconds of silence.
+            Event::LocalPortsLow { .. } | Event::NextHopFailed { .. } => return true,
             Event::TableFull => 1,
             Event::NeighbourFailed => 2,
             Event::SnatPortsExhausted { .. } => 3,
@@ -163,6 +163,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let mut due = ArrayVec::<_, { 2 * NEIGHBOUR_BUDGET }>::new();
         // One entry gives at most one request, or drops its waiting packets.
         let mut failed = None;
+        let mut left = ArrayVec::<_, NEIGHBOUR_BUDGET>::new();
         let stats = &self.stats;
         self.neighbours
             .tick(self.now, NEIGHBOUR_BUDGET, |event| match event {
@@ -174,11 +175,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     drop(packet);
                     failed = Some(Event::NeighbourFailed);
                 }
+                neighbour::Event::Failed { port, address } => {
+                    let _ = left.try_push(Event::NextHopFailed { port, address });
+                }
             });
         for request in due {
             self.ask(&request);
         }
-        if let Some(event) = failed {
+        for event in left.into_iter().chain(failed) {
             self.report(event);
         }
         if self.neighbours.take_returned() {

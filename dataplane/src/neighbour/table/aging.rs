@@ -110,6 +110,10 @@ impl<P> NeighbourTable<P> {
         };
         if entry.probes >= all {
             entry.last_used = now;
+            if entry.watched {
+                let (port, address) = (entry.port, entry.address);
+                event(Event::Failed { port, address });
+            }
             self.set_state(id, State::Failed);
             self.drop_waiting(id, event);
             return;

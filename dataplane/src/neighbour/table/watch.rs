@@ -31,7 +31,8 @@ impl<P> NeighbourTable<P> {
 
     /// Watches nobody any more.
     pub fn unwatch_all(&mut self) {
-        self.entries.iter_mut().for_each(|entry| entry.watched = false);
+        let used = self.entries.iter_mut().take(self.high + 1);
+        used.for_each(|entry| entry.watched = false);
         self.down = 0;
         self.returned = false;
     }

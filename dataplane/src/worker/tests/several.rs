@@ -9,6 +9,7 @@ use crate::neighbour::{Connected, Prefix, Route, RouteTable};
 use crate::packet::{MacAddr, PortId};
 use crate::service::Protocol;
 use crate::time::{Tick, seconds};
+use crate::worker::Event;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
@@ -126,6 +127,11 @@ fn ten_thousand_flows_spread_and_only_those_of_a_dead_next_hop_move_and_come_bac
     // Router 2 falls silent. 2 s after its last answer it is asked three times, a second apart.
     let asked = live(&mut gateway, seconds(6), &[1, 3]);
     assert!(count(&asked, 2) >= 3, "{asked:?}");
+    let told = Event::NextHopFailed {
+        port: WAN,
+        address: router(WAN, 2).0.into(),
+    };
+    assert_eq!(gateway.events(), [told]);
     let during = reply_ways(&mut gateway, FLOWS);
     assert!(moved(&before, &during).all(|(before, _)| before == 2));
     assert_eq!(

@@ -15,7 +15,11 @@ fn watched() -> (Table, NeighbourId) {
 #[test]
 fn a_watched_neighbour_is_confirmed_unused_and_fails_after_three_requests() {
     let (mut t, id) = watched();
-    let expected = [(20, unicast()), (30, unicast()), (40, unicast())];
+    let failed = Event::Failed {
+        port: PORT,
+        address: SERVER,
+    };
+    let expected = [(20, unicast()), (30, unicast()), (40, unicast()), (50, failed)];
     assert_eq!(run(&mut t, T0, 5), expected);
     assert_eq!(state(&t, SERVER), Some(State::Failed));
     assert!(t.any_down() && t.is_down(id) && !t.may_take(PORT, SERVER));
