@@ -14,6 +14,7 @@ fn bird(lab: &Lab, host: &Host, name: &str, protocols: &str) -> Process {
     );
     let text = format!("log stderr all;\nprotocol device {{ scan time 1; }}\n{protocols}");
     fs::write(&file, text).unwrap();
+    host.run(&format!("bird -p -c {}", file.display()));
     let line = format!("bird -f -c {} -s {}", file.display(), socket.display());
     host.start(&line, &lab.file(&format!("{name}.log")))
 }
@@ -23,7 +24,7 @@ fn router(lab: &Lab, number: usize) -> Process {
     let protocols = format!(
         "router id 203.0.113.1{number};
          protocol static {{ ipv4; route {CLIENTS} via 192.0.2.{}; }}
-         protocol bgp gateway {{
+         protocol bgp balancer {{
              local 203.0.113.1{number} as 65001; neighbor 203.0.113.3 as 65000; {QUICK}
              ipv4 {{ import none; export all; }};
          }}",
