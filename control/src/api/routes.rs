@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The paths of the API, for who asks for another one.
 const PATHS: &str = "/v1/status, /v1/services, /v1/servers, /v1/connections, /v1/ports, /v1/workers, /v1/neighbours, \
-                     /v1/drops, /v1/local-addresses, /v1/snat, /v1/rates, /v1/draining, /v1/reload (POST), \
+                     /v1/routes, /v1/drops, /v1/local-addresses, /v1/snat, /v1/rates, /v1/draining, /v1/reload (POST), \
                      /v1/overload (POST), /v1/zero (POST) and /metrics";
 /// Those that change something.
 const POSTS: [&str; 3] = ["/v1/reload", "/v1/overload", "/v1/zero"];
@@ -41,6 +41,7 @@ pub(super) fn api(gateway: Arc<Gateway>) -> Router {
         .route("/v1/ports", get(ports))
         .route("/v1/workers", get(workers))
         .route("/v1/neighbours", get(neighbours))
+        .route("/v1/routes", get(all_routes))
         .route("/v1/drops", get(drops))
         .route("/v1/local-addresses", get(local_addresses))
         .route("/v1/snat", get(snat))
@@ -165,6 +166,10 @@ async fn workers(State(gateway): Shared) -> Answer<Vec<view::Worker>> {
 
 async fn neighbours(State(gateway): Shared) -> Answer<Vec<view::Neighbour>> {
     Ok(Json(blocking(gateway, view::neighbours).await??))
+}
+
+async fn all_routes(State(gateway): Shared) -> Answer<Vec<view::Route>> {
+    Ok(Json(blocking(gateway, view::routes).await??))
 }
 
 /// How much to tell of local addresses.

@@ -8,6 +8,7 @@ mod local;
 mod log;
 mod operate;
 mod replay;
+mod routes;
 mod server_setup;
 mod show;
 mod snat;
@@ -178,6 +179,8 @@ enum What {
     Workers,
     /// Neighbours
     Neighbours,
+    /// Routes: of the ports, of the file and of the kernel, with the state of their gateways
+    Routes,
     /// Dropped packets by reason
     Drops {
         /// Also reasons that have not occurred

@@ -33,6 +33,7 @@ pub(super) fn show(socket: &Path, what: &What, json: bool, out: &mut impl Write)
         What::Ports => page.table("/v1/ports", ports),
         What::Workers => page.table("/v1/workers", workers),
         What::Neighbours => page.table("/v1/neighbours", neighbours),
+        What::Routes => page.table("/v1/routes", super::routes::routes),
         What::Drops { all } => page.table(&format!("/v1/drops?all={all}"), drops),
         What::Snat => page.table("/v1/snat", super::snat::rules),
         What::LocalAddresses { servers } => page.table(

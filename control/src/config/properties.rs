@@ -120,7 +120,8 @@ proptest! {
              metrics: {{ listen: '{text}' }}\n\
              ports: [{{ name: '{text}', device: '{text}', addresses: ['{text}', 10.0.0.1/8], mac: '{text}' }}, \
              {{ name: b, parent: '{text}', vlan: '{text}' }}]\n\
-             routes: [{{ to: '{text}', via: '{text}', port: '{text}' }}]\n\
+             routes: [{{ to: '{text}', via: ['{text}', {{ address: '{text}', weight: '{text}' }}], port: '{text}' }}]\n\
+             kernel_routes: '{text}'\n\
              local_addresses: [{{ name: a, port: '{text}', addresses: ['{text}'], ports: '{text}' }}]\n\
              pools: [{{ name: a, servers: [{{ address: '{text}', port: '{text}', weight: '{text}', \
              tunnel: {{ type: '{text}', port: '{text}', checksum: '{text}' }} }}] }}]\n\

@@ -49,8 +49,8 @@ const SCTP_STATES: [&str; 13] = [
 
 sections! {
     DOCUMENT = "": [
-        "node", "api", "metrics", "ports", "routes", "neighbours", "local_addresses", "pools", "services", "marks",
-        "vips", "snat", "timeouts", "settings",
+        "node", "api", "metrics", "ports", "routes", "kernel_routes", "neighbours", "local_addresses", "pools", "services",
+        "marks", "vips", "snat", "timeouts", "settings",
     ];
     NODE = "node": [
         "name", "workers", "workers_per_cpu", "control_cpu", "hugepages", "memory", "idle", "user", "seed", "mbufs", "limits", "eal",
@@ -61,8 +61,10 @@ sections! {
     METRICS = "metrics": ["listen"];
     PORT = "ports[]": [
         "name", "device", "parent", "vlan", "addresses", "mtu", "mac", "queues", "check_peer_offload", "arp_announce",
+        "kernel_device",
     ];
     ROUTE = "routes[]": ["to", "via", "port", "unreachable"];
+    NEXT_HOP = "routes[].via[]": ["address", "weight", "port"];
     NEIGHBOUR = "neighbours[]": ["address", "mac", "port"];
     LOCAL_ADDRESSES = "local_addresses[]": ["name", "port", "addresses", "ports", "routed"];
     POOL = "pools[]": ["name", "servers"];

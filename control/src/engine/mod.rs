@@ -10,6 +10,7 @@ mod cpus;
 mod crew;
 mod devices;
 mod io;
+mod kernel_routes;
 mod memory;
 mod netlink;
 mod peer;

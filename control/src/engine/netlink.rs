@@ -1,14 +1,22 @@
-//! The little of netlink that [`super::peer`] asks the kernel: links, namespace ids and ethtool features. One
-//! question, one answer, on a socket of the calling thread's network namespace. Never used after start.
+//! The little of netlink that we ask the kernel, on a socket of the calling thread's network namespace: one question
+//! with one answer ([`super::peer`]: links, namespace ids, ethtool features), or with as many as there are
+//! ([`super::kernel_routes`]).
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket, sockopt};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, setsockopt, socket, sockopt,
+};
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 
 const HEADER: usize = 16;
 const REQUEST: u16 = 1;
+/// All that there is of the kind (NLM_F_ROOT and NLM_F_MATCH).
+const DUMP: u16 = 0x300;
 const ERROR: u16 = 2;
+const DONE: u16 = 3;
 /// An attribute's type is in the low bits; the others say how it is written.
 const KIND_MASK: u16 = 0x3fff;
 const NESTED: u16 = 0x8000;
@@ -39,18 +47,66 @@ impl Netlink {
         })
     }
 
+    /// A socket to which the kernel tells what happens in these groups. Waits a second for it at most.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub(super) fn listen(protocol: SockProtocol, groups: u32) -> io::Result<Netlink> {
+        let netlink = Netlink::open(protocol)?;
+        bind(netlink.socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+        Ok(netlink)
+    }
+
+    /// Reads what the kernel has told, and forgets it where it does not fit.
+    ///
+    /// # Errors
+    /// The kernel's: that nothing came, or that something was lost.
+    pub(super) fn hear(&mut self, told: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(told)
+    }
+
+    /// Whether something can be read now.
+    pub(super) fn has_more(&self) -> bool {
+        let mut ready = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        poll(&mut ready, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+    }
+
+    fn send(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
+        let mut message = Vec::with_capacity(HEADER + payload.len());
+        message.extend(((HEADER + payload.len()) as u32).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend(flags.to_ne_bytes());
+        message.extend([0; 8]);
+        message.extend(payload);
+        self.socket.write_all(&message)
+    }
+
+    /// Asks for all that there is; calls `each` with kind and payload of every answer.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn dump(
+        &mut self,
+        kind: u16,
+        payload: &[u8],
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> io::Result<()> {
+        self.send(kind, REQUEST | DUMP, payload)?;
+        let mut answer = vec![0; ROOM];
+        loop {
+            let len = self.socket.read(&mut answer)?;
+            if read_dump(&answer[..len], &mut each)? {
+                return Ok(());
+            }
+        }
+    }
+
     /// Sends one request; returns the payload of its answer.
     ///
     /// # Errors
     /// The kernel's.
     pub(super) fn ask(&mut self, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
-        let mut message = Vec::with_capacity(HEADER + payload.len());
-        message.extend(((HEADER + payload.len()) as u32).to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend(REQUEST.to_ne_bytes());
-        message.extend([0; 8]);
-        message.extend(payload);
-        self.socket.write_all(&message)?;
+        self.send(kind, REQUEST, payload)?;
         let mut answer = vec![0; ROOM];
         let len = self.socket.read(&mut answer)?;
         answer.truncate(len);
@@ -58,9 +114,31 @@ impl Netlink {
     }
 }
 
+fn short() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "an answer cut short")
+}
+
+/// Takes the messages of one datagram; true when they end the dump.
+fn read_dump(mut datagram: &[u8], each: &mut impl FnMut(u16, &[u8])) -> io::Result<bool> {
+    while !datagram.is_empty() {
+        let len = number(datagram, 0).ok_or_else(short)? as usize;
+        let kind = datagram.get(4..6).ok_or_else(short)?;
+        let kind = u16::from_ne_bytes([kind[0], kind[1]]);
+        let payload = datagram.get(HEADER..len).ok_or_else(short)?;
+        match kind {
+            DONE => return Ok(true),
+            ERROR => {
+                payload_of(datagram)?;
+            }
+            _ => each(kind, payload),
+        }
+        datagram = datagram.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
 /// The payload of the first message of an answer.
 fn payload_of(answer: &[u8]) -> io::Result<Vec<u8>> {
-    let short = || io::Error::new(io::ErrorKind::InvalidData, "an answer cut short");
     let len = number(answer, 0).ok_or_else(short)? as usize;
     let kind = answer.get(4..6).ok_or_else(short)?;
     let payload = answer.get(HEADER..len).ok_or_else(short)?;
@@ -143,6 +221,34 @@ mod tests {
         assert_eq!(attributes(&[200, 0, 1, 0, 5]).count(), 0);
         // The last attribute may lack its padding.
         assert_eq!(attributes(&[5, 0, 1, 0, 9]).collect::<Vec<_>>(), [(1, &[9][..])]);
+    }
+
+    #[test]
+    fn a_dump_is_taken_message_by_message_until_it_is_done() {
+        let message = |kind: u16, payload: &[u8]| {
+            let mut bytes = ((HEADER + payload.len()) as u32).to_ne_bytes().to_vec();
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend([0; 10]);
+            bytes.extend(payload);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let read = |bytes: &[u8]| {
+            let mut taken = Vec::new();
+            let done = read_dump(bytes, &mut |kind, payload: &[u8]| {
+                taken.push((kind, payload.to_vec()))
+            });
+            (done.map_err(|error| error.raw_os_error()), taken)
+        };
+        let two = [message(24, b"first"), message(24, b"second!!")].concat();
+        let taken = vec![(24, b"first".to_vec()), (24, b"second!!".to_vec())];
+        assert_eq!(read(&two), (Ok(false), taken.clone()));
+        let ended = [&two[..], &message(DONE, &[0; 4]), &message(24, b"late")].concat();
+        assert_eq!(read(&ended), (Ok(true), taken.clone()));
+        let broken = [&two[..], &message(ERROR, &(-105_i32).to_ne_bytes())].concat();
+        assert_eq!(read(&broken), (Err(Some(105)), taken));
+        assert_eq!(read(&two[..40]).0, Err(None));
+        assert_eq!(read(&message(24, b"")[..7]).0, Err(None));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The life of the process around the running gateway: API, signals, another user, orderly end.
 
+use super::kernel_routes::Follower;
 use super::thread::pin;
 use super::watch::Watch;
 use super::{Running, cpus, start};
@@ -69,6 +70,7 @@ async fn serve(
 ) -> Result<()> {
     let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway), hangups));
     let estimates = tokio::spawn(estimate(Arc::clone(&running.gateway)));
+    let routes = Follower::start(&running.gateway);
     let mut outcome = Ok(());
     let end = async {
         tokio::select! {
@@ -84,6 +86,7 @@ async fn serve(
     let served = server.run(Arc::clone(&running.gateway), end).await;
     hangups.abort();
     estimates.abort();
+    routes.stop();
     outcome.and(served.context("the API's sockets cannot be watched"))
 }
 

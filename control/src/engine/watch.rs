@@ -7,7 +7,7 @@ use dataplane::drops::DropReason;
 use dataplane::local::Pressure;
 use dataplane::service::Protocol;
 use dataplane::worker::{Event, WorkerStats};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -128,7 +128,7 @@ impl Watch {
             }
             self.seen[kind] = count;
         }
-        let mut low = Vec::new();
+        let (mut low, mut failed) = (Vec::new(), BTreeSet::new());
         for (number, worker) in gateway.workers().iter().enumerate() {
             while let Some(event) = worker.mailbox.events.pop() {
                 if let Some((none_left, text)) =
@@ -138,6 +138,10 @@ impl Watch {
                     if self.gate.opens(kind, now) {
                         tracing::warn!(worker = number, "{text}");
                     }
+                    continue;
+                }
+                if let Event::NextHopFailed { port, address } = event {
+                    failed.insert((port.0, address));
                     continue;
                 }
                 match line(&event) {
@@ -151,6 +155,16 @@ impl Watch {
         }
         for text in self.low.lines(&low, now) {
             tracing::warn!("{text}");
+        }
+        // Once for all workers.
+        for (port, address) in failed {
+            let state = gateway.state();
+            let port = state.config.ports.get(usize::from(port)).map(|port| &*port.name);
+            tracing::warn!(
+                port,
+                "next hop {address} does not answer ARP or neighbour discovery: its flows go by the others until it \
+                 does; see tidegate show routes"
+            );
         }
     }
 }
@@ -186,6 +200,8 @@ fn line(event: &Event) -> Option<(usize, String)> {
         ),
         // Those of SNAT have been put into words before.
         Event::LocalPortsLow { .. } | Event::SnatPortsExhausted { .. } | Event::SnatPortsLow { .. } => return None,
+        // Told one by one.
+        Event::NextHopFailed { .. } => return None,
         Event::TableFull => (
             1,
             "the connection table is full: new connections are dropped; raise node.limits.connections"

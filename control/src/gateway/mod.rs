@@ -14,7 +14,7 @@ pub use reloads::Reloads;
 pub use totals::{Counted, ServerTotals, WorkerTotals};
 
 use crate::config::{self, Config, ConfigErrors};
-use crate::model::{Changes, Model, ModelError};
+use crate::model::{Changes, LearntRoute, Model, ModelError};
 use dataplane::worker::{Mailbox, Order, WorkerStats};
 use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
@@ -271,6 +271,18 @@ impl Gateway {
         })
     }
 
+    /// Makes what the kernel tells the routes, beside those of the file. Returns the epoch of the snapshot when it takes
+    /// one; blocks for milliseconds, and is not for an async task.
+    ///
+    /// # Errors
+    /// Routes of the file contradict each other.
+    pub fn learn_routes(&self, learnt: Vec<LearntRoute>) -> Result<Option<u64>, GatewayError> {
+        let mut state = self.state.lock();
+        let State { model, config, .. } = &mut *state;
+        let changed = model.learn_routes(learnt, config)?;
+        Ok(changed.then(|| self.publish(model)))
+    }
+
     /// Sends the model to the workers as the next snapshot; returns its epoch.
     fn publish(&self, model: &mut Model) -> u64 {
         model.set_time(self.elapsed());
@@ -389,13 +401,15 @@ fn not_live(old: &Config, new: &Config) -> Vec<String> {
                     port.mtu,
                     port.mac,
                     port.queues,
+                    port.kernel_device.clone(),
                 )
             })
             .collect()
     };
     obstacle(
         devices(old) != devices(new),
-        "ports (name, device, parent, vlan, mtu, mac, queues)",
+        "ports (name, device, parent, vlan, mtu, mac, queues, kernel_device)",
     );
+    obstacle(old.kernel_routes != new.kernel_routes, "kernel_routes");
     obstacles
 }

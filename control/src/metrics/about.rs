@@ -117,4 +117,5 @@ metrics! {
     PORT_NO_BUFFER Counter "tidegate_port_no_buffer_total" ["port"] "Packets lost because no packet buffer was free.";
 
     NEIGHBOURS Gauge "tidegate_neighbours" ["port", "state"] "Neighbours by state.";
+    ROUTES Gauge "tidegate_routes" ["source", "state"] "Next hops of routes, by source (port, static or kernel) and by state as show routes tells it.";
 }

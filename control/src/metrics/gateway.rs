@@ -3,7 +3,7 @@
 use super::about::*;
 use super::family::{Sample, Text};
 use crate::gateway::{Gateway, PortCounters};
-use crate::view::{self, Neighbour, Port};
+use crate::view::{self, Neighbour, Port, Route};
 use dataplane::drops::DropReason;
 use dataplane::worker::{SteerStats, WorkerStats};
 use std::collections::BTreeMap;
@@ -139,6 +139,20 @@ pub(super) fn ports(text: &mut Text, ports: &[Port]) {
 /// The number of a VLAN as a label; empty for a port with a device.
 fn vlan(port: &Port) -> String {
     port.vlan.map_or_else(String::new, |id| id.to_string())
+}
+
+/// Routes by source and state.
+pub(super) fn routes(text: &mut Text, routes: &[Route]) {
+    let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for route in routes {
+        *counts.entry((&route.source, &route.state)).or_default() += 1;
+    }
+    text.family(
+        &ROUTES,
+        counts
+            .iter()
+            .map(|((source, state), count)| Sample([source, state], *count as f64)),
+    );
 }
 
 /// Neighbours by port and state.

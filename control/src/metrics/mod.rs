@@ -48,7 +48,9 @@ pub fn render(gateway: &Gateway, options: Options) -> Vec<u8> {
     gateway::workers(&mut text, gateway);
     local::ports(&mut text, &pools.unwrap_or_default());
     gateway::ports(&mut text, &view::ports(gateway));
-    gateway::neighbours(&mut text, &neighbours.unwrap_or_default());
+    let neighbours = neighbours.unwrap_or_default();
+    gateway::neighbours(&mut text, &neighbours);
+    gateway::routes(&mut text, &view::routes_with(gateway, neighbours));
     text.into_bytes()
 }
 

@@ -1,11 +1,11 @@
 //! The YAML file as an operation on the model: a diff by identity. What the file does not change keeps its slot,
 //! its counters, its connections and its scheduler's state.
 
-use super::{LocalGroup, Model, ModelError, ServiceSpec, connected, position};
+use super::{LocalGroup, Model, ModelError, ServiceSpec, position};
 use crate::config::{self, Config};
 use dataplane::flow::Timeouts;
 use dataplane::local::{LipPool, PortRange};
-use dataplane::neighbour::{Connected, Prefix, Route, RouteTable};
+use dataplane::neighbour::Prefix;
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::service::{MarkRule, MarkRules, Server, ServiceKey, StaticNeighbour};
 use std::collections::{HashMap, HashSet};
@@ -96,19 +96,6 @@ impl Model {
         changes.locals_draining = draining.filter(|new| !drained_before(new.address)).count();
         *self = next;
         Ok(changes)
-    }
-
-    /// Takes the routes of the file, and nothing else of it; true when they have changed.
-    ///
-    /// # Errors
-    /// They contradict each other, or the ports.
-    pub fn apply_routes(&mut self, config: &Config) -> Result<bool, ModelError> {
-        let routes = routes_of(config, &connected(&self.network.ports))?;
-        let changed = routes != *self.network.routes;
-        if changed {
-            self.network.routes = Arc::new(routes);
-        }
-        Ok(changed)
     }
 
     fn apply_network(&mut self, config: &Config) -> Result<bool, ModelError> {
@@ -349,21 +336,4 @@ fn static_neighbour(neighbour: &config::Neighbour) -> StaticNeighbour {
         address: neighbour.address,
         mac: MacAddr(neighbour.mac),
     }
-}
-
-fn routes_of(config: &Config, connected: &[Connected]) -> Result<RouteTable, ModelError> {
-    let mut connected = connected.to_vec();
-    let mut routes = Vec::new();
-    for route in &config.routes {
-        let (to, port) = (route.to, PortId(route.port as u8));
-        match route.via {
-            Some(via) => routes.push(Route {
-                to,
-                via,
-                port: Some(port),
-            }),
-            None => connected.push(Connected { port, prefix: to }),
-        }
-    }
-    RouteTable::new(&connected, &routes, &config.unreachable).map_err(ModelError::Routes)
 }

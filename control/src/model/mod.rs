@@ -9,6 +9,7 @@ mod entry;
 mod file;
 mod overload;
 mod ports;
+mod routes;
 mod slots;
 pub(crate) mod slow_start;
 mod snat;
@@ -20,6 +21,8 @@ pub use entry::{LocalGroup, ServerKey, SlotOwner, VirtualService};
 pub use file::Changes;
 pub use overload::Marked;
 pub use ports::with_vlans;
+pub(crate) use routes::own_prefixes;
+pub use routes::{LearntHop, LearntRoute};
 
 use dataplane::flow::Timeouts;
 use dataplane::local::LipPool;
@@ -79,6 +82,8 @@ pub struct Model {
     network: Network,
     /// The names of the rules of `network.snat`, in their order.
     snat_names: Vec<Arc<str>>,
+    /// What the kernel has told last.
+    learnt: Arc<[LearntRoute]>,
     epoch: u64,
     /// The newest snapshot, from which the next one is made.
     newest: Option<Arc<Snapshot>>,
@@ -110,6 +115,7 @@ impl Model {
                 marks: Arc::default(),
             },
             snat_names: Vec::new(),
+            learnt: Arc::new([]),
             epoch: 0,
             newest: None,
             time: Duration::ZERO,
@@ -391,7 +397,7 @@ impl Model {
 }
 
 /// The prefixes that are connected to the ports.
-fn connected(ports: &[PortSettings]) -> Vec<Connected> {
+pub(crate) fn connected(ports: &[PortSettings]) -> Vec<Connected> {
     let prefixes = (0u8..).map(PortId).zip(ports).flat_map(|(port, settings)| {
         let prefixes = settings.addresses.iter();
         prefixes.map(move |&(own, length)| Connected {

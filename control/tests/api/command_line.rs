@@ -85,6 +85,7 @@ fn every_listing_is_a_table_or_json() {
         ("ports", "NAME", "net_memory"),
         ("workers", "NO", "all"),
         ("neighbours", "ADDRESS", "02:00:00:00:00:12"),
+        ("routes", "TO", "203.0.113.0/24"),
         ("drops", "REASON", "1"),
         ("local-addresses", "POOL", "10.0.0.201"),
         ("local-addresses", "POOL", "active"),

@@ -92,6 +92,7 @@ fn the_gateway_itself_is_measured() {
         ("tidegate_port_missed_packets_total{port=\"lan\"}", 1.0),
         ("tidegate_port_link_up{port=\"wan\"}", 1.0),
         ("tidegate_neighbours{port=\"lan\",state=\"static\"}", 2.0),
+        ("tidegate_routes{source=\"port\",state=\"on link\"}", 2.0),
     ] {
         assert_eq!(value(&text, series), wanted, "{series}");
     }

@@ -1,7 +1,7 @@
 //! Each listing of the API.
 
 use crate::support::{BASE, CLIENT, Fake, MODES, VIP, datagram, reset, syn};
-use tidegate::view::{Connection, Drop, LocalPool, Neighbour, Port, Server, Service, Status, Worker};
+use tidegate::view::{Connection, Drop, LocalPool, Neighbour, Port, Route, Server, Service, Status, Worker};
 
 #[test]
 fn the_status_tells_what_runs() {
@@ -230,6 +230,35 @@ fn ports_workers_neighbours_and_local_addresses() {
     );
     assert_eq!((dip.capacity, dip.used, dip.free), (Some(6000), 1, Some(5999)));
     assert_eq!(dip.addresses.iter().map(|address| address.taken).sum::<u64>(), 1);
+}
+
+#[test]
+fn routes_are_told_with_source_and_state() {
+    let routes = "routes:\n  - { to: default, via: [203.0.113.50, { address: 203.0.113.51, weight: 3 }] }\n  \
+                  - { to: 10.9.0.0/16, unreachable: true }\nneighbours:\n";
+    let fake = Fake::new(&BASE.replace("neighbours:\n", routes));
+    let told: Vec<Route> = fake.get("/v1/routes");
+    let told: Vec<String> = told
+        .iter()
+        .map(|route| {
+            let via = route.via.map_or_else(|| "-".to_owned(), |via| via.to_string());
+            let port = route.port.as_deref().unwrap_or("-");
+            format!(
+                "{} {via} {port} {} {} {}",
+                route.to, route.weight, route.state, route.source
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "0.0.0.0/0 203.0.113.50 wan 1 static static",
+            "0.0.0.0/0 203.0.113.51 wan 3 incomplete static",
+            "10.0.0.0/24 - lan 1 on link port",
+            "10.9.0.0/16 - - 1 unreachable static",
+            "203.0.113.0/24 - wan 1 on link port",
+        ]
+    );
 }
 
 #[test]

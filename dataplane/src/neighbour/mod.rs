@@ -18,7 +18,7 @@ mod words;
 pub use address::{AddressClass, AddressError, AddressTable, Vip, VipArp};
 pub use announce::{Announcement, Announcer};
 pub use prefix::{Prefix, PrefixError};
-pub use route::{Connected, NextHop, Route, RouteError, RouteTable};
+pub use route::{Connected, Hops, NextHop, Route, RouteError, RouteTable, Several, WeightedHop};
 pub use table::{
     Ask, Event, Full, Heard, Hold, Learnt, Means, NeighbourTable, NeighbourView, Request, Settings,
 };

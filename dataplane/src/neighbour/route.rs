@@ -6,12 +6,15 @@ use super::address::is_link_local;
 use super::prefix::Prefix;
 use crate::packet::PortId;
 use ranges::Ranges;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 mod ranges;
+mod several;
 #[cfg(test)]
 mod tests;
+
+pub use several::{Hops, Several, WeightedHop};
 
 /// A prefix that a port is on, from one of the port's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -22,7 +25,8 @@ pub struct Connected {
     pub prefix: Prefix,
 }
 
-/// A static route; [`Prefix::DEFAULT`] and [`Prefix::DEFAULT6`] make it a default gateway.
+/// A route by one gateway; [`Prefix::DEFAULT`] and [`Prefix::DEFAULT6`] make it a default gateway. Several to the same
+/// prefix share its flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Route {
     /// Where it leads.
@@ -31,10 +35,12 @@ pub struct Route {
     pub via: IpAddr,
     /// The port that the gateway is on: needed where its address is link-local, since that is on every link.
     pub port: Option<PortId>,
+    /// Its share of the flows, against the weights of the other routes to the prefix.
+    pub weight: u16,
 }
 
 /// The next hop towards a destination.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct NextHop {
     /// The port to send from.
     pub port: PortId,
@@ -75,11 +81,13 @@ pub enum RouteError {
         /// The route's destination.
         to: Prefix,
     },
-    /// Two static routes have the same destination.
-    #[error("two routes lead to {to}: remove one")]
+    /// Two routes have the same destination and the same gateway.
+    #[error("two routes lead to {to} via {via}: remove one, and write its share of the flows as `weight`")]
     Duplicate {
         /// The destination of both.
         to: Prefix,
+        /// The gateway of both.
+        via: IpAddr,
     },
     /// Two ports are on the same network.
     #[error("ports {} and {} are both on {prefix}: give one of them another network", .first.0, .second.0)]
@@ -99,6 +107,8 @@ enum Hop {
     None,
     Connected(PortId),
     Gateway(NextHop),
+    /// The index of a set of next hops.
+    Several(u32),
 }
 
 /// RFC 4291 2.5.6. Every port is on it, and no route leads there.
@@ -135,10 +145,14 @@ const fn v6(address: Ipv6Addr, length: u8) -> Prefix {
 pub struct RouteTable {
     v4: Ranges<u32>,
     v6: Ranges<u128>,
+    /// Each in the order of port and address, and all of them in order, so that equal routes give equal tables.
+    several: Box<[Box<[WeightedHop]>]>,
+    /// Each next hop that is in one of them.
+    shared: Box<[NextHop]>,
 }
 
 impl RouteTable {
-    /// Builds the table. A connected prefix goes before a static route to the same prefix; link-local ones are
+    /// Builds the table. A connected prefix goes before a route to the same prefix; link-local ones are
     /// left out, since every port is on them. Nothing leads to the `unreachable` prefixes, unless a longer one has a
     /// route.
     ///
@@ -150,22 +164,39 @@ impl RouteTable {
         unreachable: &[Prefix],
     ) -> Result<RouteTable, Vec<RouteError>> {
         let mut errors = Vec::new();
-        let connected: Vec<Connected> = connected
-            .iter()
-            .filter(|c| !LINK_LOCAL.covers(c.prefix))
-            .copied()
-            .collect();
-        let mut hops = connected_hops(&connected, &mut errors);
-        let mut seen = HashSet::new();
+        let links = Links::new(connected, &mut errors);
+        let mut hops = links.hops();
+        let mut ways: BTreeMap<Prefix, Vec<WeightedHop>> = BTreeMap::new();
         for route in routes {
-            if !seen.insert(route.to) {
-                errors.push(RouteError::Duplicate { to: route.to });
-            }
-            match gateway(&connected, route) {
-                Ok(gateway) => hops.push((route.to, Hop::Gateway(gateway))),
+            match links.gateway(route) {
+                Ok(hop) => {
+                    let several = ways.entry(route.to).or_default();
+                    if several.iter().any(|known| known.hop == hop) {
+                        let Route { to, via, .. } = *route;
+                        errors.push(RouteError::Duplicate { to, via });
+                    }
+                    let weight = route.weight.max(1);
+                    several.push(WeightedHop { hop, weight });
+                }
                 Err(error) => errors.push(error),
             }
         }
+        ways.values_mut().for_each(|hops| hops.sort_unstable());
+        let several: BTreeSet<&[WeightedHop]> = ways
+            .values()
+            .filter(|hops| hops.len() > 1)
+            .map(|hops| &**hops)
+            .collect();
+        let shared: BTreeSet<NextHop> = several.iter().copied().flatten().map(|hop| hop.hop).collect();
+        let numbers: HashMap<&[WeightedHop], u32> = several.iter().copied().zip(0..).collect();
+        hops.extend(ways.iter().map(|(to, hops)| {
+            let way = match (numbers.get(&**hops), hops.first()) {
+                (Some(number), _) => Hop::Several(*number),
+                (None, Some(only)) => Hop::Gateway(only.hop),
+                (None, None) => Hop::None,
+            };
+            (*to, way)
+        }));
         let nowhere = unreachable.iter().chain(&MARTIANS);
         hops.extend(nowhere.map(|&prefix| (prefix, Hop::None)));
         if !errors.is_empty() {
@@ -177,25 +208,40 @@ impl RouteTable {
         Ok(RouteTable {
             v4: Ranges::flatten(v4, u32::MAX.into(), |bits| bits as u32),
             v6: Ranges::flatten(v6, u128::MAX, |bits| bits),
+            several: several.into_iter().map(Box::from).collect(),
+            shared: shared.into_iter().collect(),
         })
     }
 
-    /// The next hop towards `destination`, or `None` when there is no route, or the destination is a broadcast,
+    /// The ways towards `destination`, or `None` when there is no route, or the destination is a broadcast,
     /// multicast, loopback, link-local or "this network" address.
     #[must_use]
-    pub fn next_hop(&self, destination: IpAddr) -> Option<NextHop> {
+    pub fn hops(&self, destination: IpAddr) -> Option<Hops<'_>> {
         let hop = match destination {
             IpAddr::V4(address) => self.v4.find(address.to_bits()),
             IpAddr::V6(address) => self.v6.find(address.to_bits()),
         };
-        match *hop? {
-            Hop::None => None,
-            Hop::Gateway(hop) => Some(hop),
-            Hop::Connected(port) => Some(NextHop {
+        Some(match *hop? {
+            Hop::None => return None,
+            Hop::Gateway(hop) => Hops::One(hop),
+            Hop::Connected(port) => Hops::One(NextHop {
                 port,
                 address: destination,
             }),
-        }
+            Hop::Several(number) => Hops::Several(Several(self.several.get(number as usize)?)),
+        })
+    }
+
+    /// As [`RouteTable::hops`], of several the first: for what concerns no one flow.
+    #[must_use]
+    pub fn next_hop(&self, destination: IpAddr) -> Option<NextHop> {
+        self.hops(destination)?.first()
+    }
+
+    /// The next hops that share prefixes with others.
+    #[must_use]
+    pub fn shared_hops(&self) -> &[NextHop] {
+        &self.shared
     }
 
     /// The next hop towards somebody who was heard on `port`: as [`RouteTable::next_hop`], but a link-local address
@@ -215,9 +261,10 @@ impl RouteTable {
     /// The connected port on whose network `address` is a host. Link-local addresses are on no one port's.
     #[must_use]
     pub fn on_link(&self, address: IpAddr) -> Option<PortId> {
-        self.next_hop(address)
-            .filter(|hop| hop.address == address)
-            .map(|hop| hop.port)
+        match self.hops(address)? {
+            Hops::One(hop) if hop.address == address => Some(hop.port),
+            Hops::One(_) | Hops::Several(_) => None,
+        }
     }
 
     /// Whether `address` can be a neighbour on `port`, so that it is believed there what it says of itself.
@@ -227,52 +274,78 @@ impl RouteTable {
     }
 }
 
-/// The connected prefixes and their edges.
-fn connected_hops(connected: &[Connected], errors: &mut Vec<RouteError>) -> Vec<(Prefix, Hop)> {
-    let mut hops = Vec::with_capacity(connected.len() * 3);
-    for (i, c) in connected.iter().enumerate() {
-        match connected[..i].iter().find(|earlier| earlier.prefix == c.prefix) {
-            Some(earlier) if earlier.port != c.port => errors.push(RouteError::SharedNetwork {
-                prefix: c.prefix,
-                first: earlier.port,
-                second: c.port,
-            }),
-            Some(_) => {}
-            None => hops.push((c.prefix, Hop::Connected(c.port))),
-        }
-    }
-    // RFC 2644: directed broadcasts are not forwarded; nor is the old form with all zeros.
-    for c in connected.iter().filter(|c| c.prefix.has_edges()) {
-        for edge in [c.prefix.address(), c.prefix.last()] {
-            hops.push((Prefix::around(edge, 32), Hop::None));
-        }
-    }
-    hops
+/// The connected prefixes, less link-local ones.
+struct Links {
+    /// Each once, in the order in which they were given.
+    connected: Vec<Connected>,
+    by_prefix: HashMap<Prefix, PortId>,
+    /// The lengths in use, longest first.
+    lengths: BTreeSet<std::cmp::Reverse<u8>>,
 }
 
-/// Where the gateway of a route is.
-fn gateway(connected: &[Connected], route: &Route) -> Result<NextHop, RouteError> {
-    let &Route { to, via, port } = route;
-    if LINK_LOCAL.covers(to) {
-        return Err(RouteError::LinkLocal { to });
+impl Links {
+    fn new(connected: &[Connected], errors: &mut Vec<RouteError>) -> Links {
+        let mut links = Links {
+            connected: Vec::with_capacity(connected.len()),
+            by_prefix: HashMap::new(),
+            lengths: BTreeSet::new(),
+        };
+        for c in connected.iter().filter(|c| !LINK_LOCAL.covers(c.prefix)) {
+            match links.by_prefix.get(&c.prefix).copied() {
+                Some(first) if first != c.port => errors.push(RouteError::SharedNetwork {
+                    prefix: c.prefix,
+                    first,
+                    second: c.port,
+                }),
+                Some(_) => {}
+                None => {
+                    links.by_prefix.insert(c.prefix, c.port);
+                    links.lengths.insert(std::cmp::Reverse(c.prefix.length()));
+                    links.connected.push(*c);
+                }
+            }
+        }
+        links
     }
-    if to.address().is_ipv4() != via.is_ipv4() {
-        return Err(RouteError::TwoFamilies { to, via });
-    }
-    let found = if is_link_local(via) {
-        Some(port.ok_or(RouteError::GatewayWithoutPort { to, via })?)
-    } else {
-        on_link(connected, via).filter(|found| port.is_none_or(|port| port == *found))
-    };
-    let port = found.ok_or(RouteError::GatewayOffLink { to, via })?;
-    Ok(NextHop { port, address: via })
-}
 
-/// The port whose connected prefix, the longest if several do, has `address` as a host.
-fn on_link(connected: &[Connected], address: IpAddr) -> Option<PortId> {
-    let longest = connected
-        .iter()
-        .filter(|c| c.prefix.contains(address))
-        .max_by_key(|c| c.prefix.length())?;
-    longest.prefix.has_host(address).then_some(longest.port)
+    /// The connected prefixes and their edges.
+    fn hops(&self) -> Vec<(Prefix, Hop)> {
+        let networks = self.connected.iter().map(|c| (c.prefix, Hop::Connected(c.port)));
+        let mut hops: Vec<_> = networks.collect();
+        // RFC 2644: directed broadcasts are not forwarded; nor is the old form with all zeros.
+        for c in self.connected.iter().filter(|c| c.prefix.has_edges()) {
+            for edge in [c.prefix.address(), c.prefix.last()] {
+                hops.push((Prefix::around(edge, 32), Hop::None));
+            }
+        }
+        hops
+    }
+
+    /// Where the gateway of a route is.
+    fn gateway(&self, route: &Route) -> Result<NextHop, RouteError> {
+        let &Route { to, via, port, .. } = route;
+        if LINK_LOCAL.covers(to) {
+            return Err(RouteError::LinkLocal { to });
+        }
+        if to.address().is_ipv4() != via.is_ipv4() {
+            return Err(RouteError::TwoFamilies { to, via });
+        }
+        let found = if is_link_local(via) {
+            Some(port.ok_or(RouteError::GatewayWithoutPort { to, via })?)
+        } else {
+            self.on_link(via)
+                .filter(|found| port.is_none_or(|port| port == *found))
+        };
+        let port = found.ok_or(RouteError::GatewayOffLink { to, via })?;
+        Ok(NextHop { port, address: via })
+    }
+
+    /// The port whose connected prefix, the longest if several do, has `address` as a host.
+    fn on_link(&self, address: IpAddr) -> Option<PortId> {
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let lengths = self.lengths.iter().filter(|length| length.0 <= width);
+        let mut around = lengths.map(|length| Prefix::around(address, length.0));
+        let (prefix, port) = around.find_map(|prefix| Some((prefix, *self.by_prefix.get(&prefix)?)))?;
+        prefix.has_host(address).then_some(port)
+    }
 }

@@ -18,6 +18,7 @@ mod learn;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use facts::{Ask, Event, Full, Heard, Hold, Learnt, Means, NeighbourView, Request, Settings};
 
@@ -34,6 +35,8 @@ struct Entry {
     state: State,
     /// Requests since the last answer.
     probes: u8,
+    /// One of several next hops, confirmed whether it is used or not.
+    watched: bool,
     queue: Queue,
     confirmed: Tick,
     last_used: Tick,
@@ -48,6 +51,7 @@ impl Entry {
         mac: MacAddr([0; 6]),
         state: State::Free,
         probes: 0,
+        watched: false,
         queue: Queue::EMPTY,
         confirmed: Tick(0),
         last_used: Tick(0),
@@ -87,6 +91,10 @@ pub struct NeighbourTable<P> {
     retired: u16,
     /// A sweep is under way.
     sweeping: bool,
+    /// Watched entries in state `Failed`.
+    down: u16,
+    /// One of them has answered since the last look.
+    returned: bool,
     settings: Settings,
 }
 
@@ -107,6 +115,8 @@ impl<P> NeighbourTable<P> {
             cursor: 0,
             retired: 0,
             sweeping: false,
+            down: 0,
+            returned: false,
             settings,
         }
     }
@@ -277,6 +287,7 @@ impl<P> NeighbourTable<P> {
     }
 
     fn set_state(&mut self, id: NeighbourId, state: State) {
+        self.note_watched(id, state);
         let entry = &mut self.entries[id.index()];
         entry.state = state;
         self.words.publish(id, entry.port, entry.mac, state);
@@ -313,7 +324,11 @@ impl<P> NeighbourTable<P> {
         let wait = match state {
             State::Reachable => {
                 entry.confirmed = now;
-                self.settings.reachable - self.refresh_margin()
+                if entry.watched {
+                    watch::CONFIRM
+                } else {
+                    self.settings.reachable - self.refresh_margin()
+                }
             }
             State::Static => {
                 entry.confirmed = now;

@@ -70,6 +70,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.locals.set_owned(self.owned);
         self.adopt_ports(&snapshot);
         self.set_static_neighbours(&snapshot);
+        self.watch_hops(&snapshot);
         self.adoption.epochs.fill(snapshot.epoch);
         for service in (0..snapshot.service_slots()).filter_map(|slot| snapshot.service(slot as u32)) {
             self.adopt_service(None, service);
@@ -93,8 +94,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.set_static_neighbours(&new);
         }
         if !Arc::ptr_eq(&old.routes, &new.routes) {
-            self.forget_server_neighbours();
-            self.sweep_all();
+            self.forget_all_neighbours();
+            self.watch_hops(&new);
         }
         if !Arc::ptr_eq(&old.addresses, &new.addresses) {
             self.announcer.restart(None, self.now);

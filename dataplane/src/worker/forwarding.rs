@@ -8,7 +8,7 @@ use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Query, TcpState};
-use crate::neighbour::{AddressClass, NeighbourId};
+use crate::neighbour::{AddressClass, Hops, NeighbourId};
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 use crate::service::Presence;
 
@@ -181,28 +181,33 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Direction::Inbound => record.neighbour_in,
             Direction::Outbound => record.neighbour_out,
         };
-        if known != 0 {
+        if known != 0 && !self.neighbours.any_down() {
             Ok(NeighbourId(known))
         } else {
-            self.find_neighbour(hit)
+            self.find_neighbour(hit, NeighbourId(known))
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn find_neighbour(&mut self, hit: Hit) -> Result<NeighbourId, Refusal> {
+    fn find_neighbour(&mut self, hit: Hit, known: NeighbourId) -> Result<NeighbourId, Refusal> {
+        // One of several next hops that does not answer is left.
+        if known != NeighbourId::NONE && !self.neighbours.is_down(known) {
+            return Ok(known);
+        }
         let server = self.table.get(hit.id).server;
         self.refresh_server(server);
         let record = self.table.get(hit.id);
+        let flow = self.flow_of(&record.inbound, record.protocol);
         match hit.direction {
             Direction::Inbound => {
                 let neighbour = if record.flags.has(Flags::SNAT) {
                     let outside = self.table.ends(record).server.ip();
-                    self.outside_neighbour(outside)?
+                    self.outside_neighbour(outside, flow)?
                 } else if self.servers[record.server as usize].is_ours {
                     return Err(self.nothing_listens(hit));
                 } else {
-                    self.server_neighbour(record.server)?
+                    self.server_neighbour(record.server, flow)?
                 };
                 self.table.get_mut(hit.id).neighbour_in = neighbour.0;
                 Ok(neighbour)
@@ -213,7 +218,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 } else {
                     record.inbound.source().into()
                 };
-                let neighbour = self.neighbour_towards(client)?;
+                let neighbour = self.neighbour_towards(client, flow)?;
                 self.table.get_mut(hit.id).neighbour_out = neighbour.0;
                 Ok(neighbour)
             }
@@ -251,15 +256,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// The neighbour through which a server is reached.
-    pub(super) fn server_neighbour(&mut self, slot: u32) -> Result<NeighbourId, Refusal> {
+    /// The neighbour through which a server is reached. It is the server's where there is one way to it, and the flow's
+    /// where there are several.
+    pub(super) fn server_neighbour(&mut self, slot: u32, flow: u64) -> Result<NeighbourId, Refusal> {
         self.refresh_server(slot);
         let state = &self.servers[slot as usize];
         if state.neighbour != NeighbourId::NONE {
             return Ok(state.neighbour);
         }
         let address = state.end.ip();
-        let neighbour = self.neighbour_towards(address).map_err(|reason| Refusal {
+        let neighbour = self.neighbour_towards(address, flow).map_err(|reason| Refusal {
             reason,
             // As the kernel's routing tells: there is a service, and no way to its server.
             reply: match reason {
@@ -267,10 +273,15 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 _ => Reply::Silence,
             },
         })?;
-        let port = &self.snapshot.ports[usize::from(self.neighbours.port_of(neighbour).0)];
+        let hops = self.snapshot.routes.hops(address);
+        // A tunnel has one source, whichever way its packets go.
+        let first = hops.and_then(Hops::first).map(|hop| hop.port);
+        let port = first.unwrap_or_else(|| self.neighbours.port_of(neighbour));
         let state = &mut self.servers[slot as usize];
-        state.neighbour = neighbour;
-        state.source = port.source_for(address);
+        if !matches!(hops, Some(Hops::Several(_))) {
+            state.neighbour = neighbour;
+        }
+        state.source = self.snapshot.ports[usize::from(port.0)].source_for(address);
         if state.mode == Mode::Tun && state.source.is_none() {
             return Err(DropReason::NoTunnelSource.into());
         }

@@ -5,7 +5,7 @@ use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
 use super::{Io, Sizes, Worker};
 use crate::flow::{FlowIndex, RecordId, Verdict};
-use crate::neighbour::{self, Announcer, NeighbourId};
+use crate::neighbour::{self, Announcer};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
 
@@ -19,7 +19,6 @@ const TIMERS_AHEAD: usize = 4;
 /// Neighbours, announcements and records that one round handles.
 pub(super) const NEIGHBOUR_BUDGET: usize = 16;
 const ANNOUNCE_BUDGET: usize = 8;
-const SWEEP_BUDGET: usize = 256;
 const REVIEW_BUDGET: usize = 64;
 /// Gratuitous ARP at start: rounds, and ticks between them.
 const ANNOUNCE_ROUNDS: u8 = 3;
@@ -47,8 +46,8 @@ impl EventGate {
     fn lets_through(&mut self, event: &Event, now: Tick) -> bool {
         let kind = match event {
             Event::LocalPortsExhausted { .. } => 0,
-            // Rare by itself: it takes a rise.
-            Event::LocalPortsLow { .. } => return true,
+            // Rare by themselves: it takes a rise, or seconds of silence.
+            Event::LocalPortsLow { .. } | Event::NextHopFailed { .. } => return true,
             Event::TableFull => 1,
             Event::NeighbourFailed => 2,
             Event::SnatPortsExhausted { .. } => 3,
@@ -56,18 +55,6 @@ impl EventGate {
         };
         self.0[kind].allows(now, 1)
     }
-}
-
-/// A walk over all records that makes them forget neighbours.
-#[derive(Default)]
-pub(super) enum Sweep {
-    /// None is under way.
-    #[default]
-    Idle,
-    /// Forgets what the neighbour table wants back.
-    Leaving(u32),
-    /// Forgets every neighbour, because routes have changed.
-    All(u32),
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -173,6 +160,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let mut due = ArrayVec::<_, { 2 * NEIGHBOUR_BUDGET }>::new();
         // One entry gives at most one request, or drops its waiting packets.
         let mut failed = None;
+        let mut left = ArrayVec::<_, NEIGHBOUR_BUDGET>::new();
         let stats = &self.stats;
         self.neighbours
             .tick(self.now, NEIGHBOUR_BUDGET, |event| match event {
@@ -184,12 +172,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     drop(packet);
                     failed = Some(Event::NeighbourFailed);
                 }
+                neighbour::Event::Failed { port, address } => {
+                    let _ = left.try_push(Event::NextHopFailed { port, address });
+                }
             });
         for request in due {
             self.ask(&request);
         }
-        if let Some(event) = failed {
+        for event in left.into_iter().chain(failed) {
             self.report(event);
+        }
+        if self.neighbours.take_returned() {
+            self.forget_all_neighbours();
         }
     }
 
@@ -210,43 +204,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         for announcement in due {
             self.send_announcement(&announcement);
         }
-    }
-
-    /// Begins to make all records forget their neighbours.
-    pub(super) fn sweep_all(&mut self) {
-        self.sweep = Sweep::All(0);
-    }
-
-    /// Makes records forget neighbours, a slice of them at a time.
-    fn go_on_sweeping(&mut self) {
-        let (all, cursor) = match self.sweep {
-            Sweep::Idle if self.neighbours.sweep_wanted() => {
-                self.neighbours.begin_sweep();
-                self.forget_server_neighbours();
-                (false, 0)
-            }
-            Sweep::Idle => return,
-            Sweep::Leaving(cursor) => (false, cursor),
-            Sweep::All(cursor) => (true, cursor),
-        };
-        let words = &self.neighbour_words;
-        let goes = |id: u16| all || words.leaving(NeighbourId(id));
-        let next = self.table.scan_mut(cursor, SWEEP_BUDGET, |record| {
-            if goes(record.neighbour_in) {
-                record.neighbour_in = 0;
-            }
-            if goes(record.neighbour_out) {
-                record.neighbour_out = 0;
-            }
-        });
-        self.sweep = match next {
-            Some(cursor) if all => Sweep::All(cursor),
-            Some(cursor) => Sweep::Leaving(cursor),
-            None => {
-                self.neighbours.retired_done();
-                Sweep::Idle
-            }
-        };
     }
 
     /// Looks at every connection again after a new snapshot, a slice of the table at a time: ends those whose server

@@ -62,7 +62,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Kind::Icmp6 => craft::echo6_reply_in_place(&mut packet, headers),
             _ => craft::echo_reply_in_place(&mut packet, headers),
         };
-        match answered.and_then(|()| self.neighbour_towards(source)) {
+        match answered.and_then(|()| self.neighbour_towards(source, self.flow_to(source))) {
             Ok(neighbour) => {
                 let limit = self.link_mtu(neighbour);
                 if headers.end - headers.l3 <= limit {
@@ -98,7 +98,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if headers.ttl <= 1 {
             return Err(super::forwarding::TTL_EXCEEDED.into());
         }
-        let neighbour = self.neighbour_towards(destination)?;
+        let neighbour = self.neighbour_towards(destination, self.flow_to(destination))?;
         let limit = self.limit_for(None, neighbour, packet, headers, port)?;
         nat::decrement_ttl(packet.bytes_mut(), headers);
         Ok(Some(Way {

@@ -5,6 +5,7 @@
 use crate::flow::Connection;
 use crate::local::{AddressUse, PairReport, Pressure};
 use crate::neighbour::{Heard, NeighbourView};
+use crate::packet::PortId;
 use crate::service::Snapshot;
 use crossbeam::queue::ArrayQueue;
 use std::net::IpAddr;
@@ -137,6 +138,13 @@ pub enum Event {
     TableFull,
     /// A neighbour does not answer ARP or neighbour discovery, and packets waited for it in vain; `show neighbours` names it.
     NeighbourFailed,
+    /// One of several next hops has ceased to answer; its flows go by the others.
+    NextHopFailed {
+        /// The port it is on.
+        port: PortId,
+        /// Its address.
+        address: IpAddr,
+    },
 }
 
 /// The queues between one worker and those outside: control, and for neighbours the other workers.

@@ -43,6 +43,7 @@ mod schedule;
 pub mod shard;
 mod snat;
 mod stats;
+mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transmit;
@@ -232,7 +233,7 @@ pub struct Worker<I: Io, X: FlowIndex> {
     neighbour_words: Arc<NeighbourWords>,
     owned: ShardSet,
     listings: listing::Listings,
-    sweep: housekeeping::Sweep,
+    sweep: sweep::Sweep,
     /// Where the review of all connections after a new snapshot goes on.
     review_from: Option<u32>,
     /// When connections of a removed server have drained for as long as they may.
@@ -308,7 +309,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             has_closed: false,
             owned: snapshot.shards.owned_by(number),
             listings: listing::Listings::default(),
-            sweep: housekeeping::Sweep::default(),
+            sweep: sweep::Sweep::default(),
             review_from: None,
             next_drained: None,
             admission: admission::Admission::new(sizes.services),

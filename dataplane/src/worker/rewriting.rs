@@ -140,7 +140,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if headers.ttl <= 1 {
             return Err(TTL_EXCEEDED);
         }
-        let neighbour = self.server_neighbour(server.slot)?;
+        let neighbour = self.server_neighbour(server.slot, self.flow_of(&headers.key, headers.protocol))?;
         let tunnel = (server.mode == Mode::Tun).then_some(server.slot);
         let limit = self.limit_for(tunnel, neighbour, packet, headers, port)?;
         match server.mode {
@@ -195,7 +195,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if is_told {
             return Err(super::answer::UNKNOWN_TO_NAT);
         }
-        let neighbour = self.neighbour_towards(ends.destination)?;
+        let neighbour =
+            self.neighbour_towards(ends.destination, self.flow_of(&headers.key, headers.protocol))?;
         let limit = self.limit_for(None, neighbour, packet, headers, port)?;
         match reply_to {
             Some(vip) => {

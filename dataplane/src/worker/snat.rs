@@ -111,19 +111,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.stats.servers[slot as usize].refused.add(1);
             return Err(DropReason::SnatLimit.into());
         }
-        let neighbour = self.outside_neighbour(ends.destination)?;
-        let end = local::Server {
-            address: ends.destination,
-            port: ends.destination_port,
-            protocol: headers.protocol,
-        };
-        let given = self.give_snat_port(slot, &end, ends)?;
         let inbound = self.key_between(
             ends.source,
             ends.source_port,
             ends.destination,
             ends.destination_port,
         );
+        let flow = self.flow_of(&inbound, headers.protocol);
+        let neighbour = self.outside_neighbour(ends.destination, flow)?;
+        let end = local::Server {
+            address: ends.destination,
+            port: ends.destination_port,
+            protocol: headers.protocol,
+        };
+        let given = self.give_snat_port(slot, &end, ends)?;
         let outbound = self.key_between(end.address, end.port, given.local, given.port);
         let mut record = Record::new(headers.protocol, Mode::Fullnat, inbound, outbound);
         record.flags.set(Flags::SNAT, true);
@@ -152,8 +153,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// The neighbour towards a server outside. Its host is told when there is no way.
-    pub(super) fn outside_neighbour(&mut self, address: IpAddr) -> Result<NeighbourId, Refusal> {
-        self.neighbour_towards(address).map_err(|reason| Refusal {
+    pub(super) fn outside_neighbour(&mut self, address: IpAddr, flow: u64) -> Result<NeighbourId, Refusal> {
+        self.neighbour_towards(address, flow).map_err(|reason| Refusal {
             reason,
             reply: match reason {
                 DropReason::NoRoute => Reply::HostUnreachable,

@@ -41,6 +41,7 @@ mod rounds;
 mod scale;
 mod sctp;
 mod services;
+mod several;
 mod snapshots;
 mod snat;
 mod special;

@@ -3,8 +3,8 @@
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
-use crate::neighbour::{Hold, NeighbourId};
-use crate::packet::{MacAddr, Packet, PortId, ethernet, vlan};
+use crate::neighbour::{Hold, Hops, NeighbourId};
+use crate::packet::{FlowKey, MacAddr, Packet, PortId, ethernet, vlan};
 use std::net::IpAddr;
 
 /// How a port sends.
@@ -49,22 +49,43 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Sends to an address by way of the routes a packet that the gateway has made.
     pub(super) fn send_to(&mut self, address: IpAddr, packet: I::Packet) {
-        match self.neighbour_towards(address) {
+        match self.neighbour_towards(address, self.flow_to(address)) {
             Ok(neighbour) => self.resolve(neighbour, packet),
             Err(reason) => self.discard(packet, reason),
         }
     }
 
-    /// The neighbour through which an address is reached.
-    pub(super) fn neighbour_towards(&mut self, address: IpAddr) -> Result<NeighbourId, DropReason> {
-        let hop = self
-            .snapshot
-            .routes
-            .next_hop(address)
-            .ok_or(DropReason::NoRoute)?;
+    /// The neighbour through which an address is reached; of several next hops the one for the flow of this hash.
+    pub(super) fn neighbour_towards(
+        &mut self,
+        address: IpAddr,
+        flow: u64,
+    ) -> Result<NeighbourId, DropReason> {
+        let hop = match self.snapshot.routes.hops(address) {
+            Some(Hops::One(hop)) => Some(hop),
+            Some(Hops::Several(hops)) => {
+                hops.choose(flow, |hop| self.neighbours.may_take(hop.port, hop.address))
+            }
+            None => None,
+        };
+        let hop = hop.ok_or(DropReason::NoRoute)?;
         self.neighbours
             .find_or_create(hop.port, hop.address, self.now)
             .map_err(|_| DropReason::NeighbourTableFull)
+    }
+
+    /// What chooses among several next hops for all packets of a connection.
+    pub(super) fn flow_of(&self, inbound: &FlowKey, protocol: u8) -> u64 {
+        self.table.hasher().hash(inbound, protocol)
+    }
+
+    /// The same for packets to an address that belong to no connection.
+    pub(super) fn flow_to(&self, address: IpAddr) -> u64 {
+        let bits = match address {
+            IpAddr::V4(address) => address.to_bits().into(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        self.table.hasher().hash_words(bits as u64, (bits >> 65) as u64)
     }
 
     #[cold]

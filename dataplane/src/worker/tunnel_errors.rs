@@ -33,7 +33,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         let mut message = message_for(quote, ends.source.is_ipv6());
         if let Some(told) = quote.mtu() {
-            let neighbour = self.server_neighbour(slot).map_err(|refusal| refusal.reason)?;
+            let flow = self.flow_of(&record.inbound, record.protocol);
+            let neighbour = self
+                .server_neighbour(slot, flow)
+                .map_err(|refusal| refusal.reason)?;
             let link = self.link_mtu(neighbour);
             let state = &mut self.servers[slot as usize];
             let mtu = state.path_mtu.learn(told, link, quote.v6, self.now);

@@ -27,6 +27,7 @@ mod ports;
 mod quiet;
 mod refusals;
 mod reload;
+mod routes;
 mod server_setup;
 mod snat;
 mod tap;

@@ -121,18 +121,12 @@ impl Addresses {
         links: &Links,
         report: &mut Report,
     ) {
-        for (index, via) in routes
-            .iter()
-            .enumerate()
-            .filter_map(|(index, route)| Some((index, route.via?)))
-        {
-            self.take(
-                via.value,
-                Use::Gateway,
-                via.place,
-                || format!("routes[{index}].via"),
-                report,
-            );
+        for (index, route) in routes.iter().enumerate() {
+            for (item, hop) in route.via.iter() {
+                let via = hop.address;
+                let path = || route.via.path(&format!("routes[{index}].via"), item);
+                self.take(via.value, Use::Gateway, via.place, path, report);
+            }
         }
         for (index, neighbour) in neighbours.iter().enumerate() {
             let path = || format!("neighbours[{index}].address");

@@ -16,7 +16,7 @@ pub(crate) enum Reach {
     Routed(usize),
     /// No prefix holds it.
     Nowhere,
-    /// A port or a route could not be read, so that nothing can be said.
+    /// A port or a route could not be read, or may come from the kernel, so that nothing can be said.
     Unknown,
 }
 
@@ -28,6 +28,8 @@ pub(crate) struct Links {
     /// Of IPv4 and IPv6.
     lengths: [[bool; 129]; 2],
     complete: bool,
+    /// More routes come from the kernel, while the gateway runs.
+    learning: bool,
 }
 
 impl Links {
@@ -38,6 +40,7 @@ impl Links {
             routes: HashMap::new(),
             lengths: [[false; 129]; 2],
             complete: !ports.is_empty(),
+            learning: false,
         };
         for (index, port) in ports.iter().enumerate() {
             links.complete &= !port.incomplete;
@@ -66,6 +69,11 @@ impl Links {
     /// Notes that a port or route is missing here.
     pub(crate) fn set_incomplete(&mut self) {
         self.complete = false;
+    }
+
+    /// Notes that more routes come while the gateway runs: then nothing is out of reach for certain.
+    pub(crate) fn set_learning(&mut self) {
+        self.learning = true;
     }
 
     /// Whether all ports and routes could be read.
@@ -104,7 +112,7 @@ impl Links {
         let mut prefixes = self.prefixes(address);
         prefixes
             .find_map(|prefix| self.reach_of(prefix))
-            .unwrap_or(Reach::Nowhere)
+            .unwrap_or(self.beyond())
     }
 
     /// How the most of `prefix` is reached: by what holds all of it.
@@ -118,7 +126,15 @@ impl Links {
         holding
             .into_iter()
             .find_map(|holding| self.reach_of(holding))
-            .unwrap_or(Reach::Nowhere)
+            .unwrap_or(self.beyond())
+    }
+
+    /// How what no prefix holds is reached.
+    fn beyond(&self) -> Reach {
+        match self.learning {
+            true => Reach::Unknown,
+            false => Reach::Nowhere,
+        }
     }
 
     /// The way that a connected prefix or a route is.

@@ -64,6 +64,7 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
     let parents = port::check(&raw.ports, &port_names, report);
     let mut links = Links::new(&raw.ports);
     let (mut routes, unreachable) = network::routes(&raw.routes, &port_names, &mut links, report);
+    let kernel_routes = network::kernel_routes(raw.kernel_routes.as_ref(), &raw.ports, &mut links, report);
     let mut neighbours = network::neighbours(&raw.neighbours, &port_names, &links, report);
 
     let mut addresses = Addresses::default();
@@ -91,6 +92,7 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
         file: file.to_owned(),
         routes,
         unreachable,
+        kernel_routes,
         neighbours,
         local_addresses,
         services,

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use super::links::{Links, Reach};
 use super::names::Names;
 use crate::config::Place;
+use crate::config::read::At;
 use crate::config::read::address::is_link_local;
-use crate::config::read::network::{RawNeighbour, RawRoute};
+use crate::config::read::network::{RawHop, RawNeighbour, RawRoute};
+use crate::config::read::port::RawPort;
 use crate::config::report::{Fault, Report};
 use crate::config::types::{Neighbour, Prefix, Route};
 
-/// Routes: a gateway that is a neighbour, each destination once; and the destinations to which none leads. Enters the
+/// Routes: gateways that are neighbours, each destination once; and the destinations to which none leads. Enters the
 /// routes into `links`.
 pub(crate) fn routes(
     raw: &[RawRoute],
@@ -21,14 +23,18 @@ pub(crate) fn routes(
     let mut seen: HashMap<Prefix, Place> = HashMap::new();
     let mut routes = Vec::new();
     let mut unreachable = Vec::new();
+    let mut complete = true;
     for (index, route) in raw.iter().enumerate() {
         let path = format!("routes[{index}]");
         let checked = if route.unreachable {
             refuse_way(route, &path, report);
             unreachable.extend(route.to.as_ref().map(|to| to.value));
-            None
+            complete &= route.to.is_some();
+            Vec::new()
         } else {
-            route_of(route, &path, ports, links, report)
+            let checked = routes_of(route, &path, ports, links, report);
+            complete &= checked.is_some();
+            checked.unwrap_or_default()
         };
         if let Some(to) = &route.to {
             if let Some(first) = seen.get(&to.value) {
@@ -36,11 +42,13 @@ pub(crate) fn routes(
                     "a second route to {}, the first is on line {}",
                     to.value, first.line
                 );
-                report.error(
-                    to.place,
-                    format!("{path}.to"),
-                    Fault::new(problem, "keep one of them"),
-                );
+                let remedy = match checked.iter().any(|route| route.via.is_some()) {
+                    true => {
+                        "keep one of them; several gateways that share the flows are a list: `via: [A, B]`"
+                    }
+                    false => "keep one of them",
+                };
+                report.error(to.place, format!("{path}.to"), Fault::new(problem, remedy));
             }
             if links.is_connected(to.value) {
                 let problem = format!("{} is connected, so this route is never used", to.value);
@@ -51,7 +59,7 @@ pub(crate) fn routes(
         routes.extend(checked);
     }
     // Only now: the gateway of one route is never behind another route.
-    if routes.len() + unreachable.len() < raw.len() {
+    if !complete {
         links.set_incomplete();
     }
     for route in &routes {
@@ -65,7 +73,7 @@ pub(crate) fn routes(
 
 /// Where nothing leads there is neither a gateway nor a port.
 fn refuse_way(route: &RawRoute, path: &str, report: &mut Report) {
-    if route.via.is_some() || route.port.is_some() {
+    if !route.via.items.is_empty() || route.port.is_some() {
         let fault = Fault::new(
             "an unreachable destination has no way to it",
             "remove `via` and `port`, or `unreachable`",
@@ -74,13 +82,14 @@ fn refuse_way(route: &RawRoute, path: &str, report: &mut Report) {
     }
 }
 
-fn route_of(
+/// The route, once for each of its gateways; none when anything is wrong with it.
+fn routes_of(
     route: &RawRoute,
     path: &str,
     ports: &Names<'_>,
     links: &Links,
     report: &mut Report,
-) -> Option<Route> {
+) -> Option<Vec<Route>> {
     let named = match &route.port {
         Some(name) => Some(ports.find(name, format!("{path}.port"), report)?),
         None => None,
@@ -97,27 +106,71 @@ fn route_of(
         report.error(route.place, path, fault);
         return None;
     }
-    let place = route.place;
-    let Some(via) = route.via else {
+    if route.via.items.is_empty() {
         if named.is_none() {
             let remedy =
                 "write `via:` with the address of a gateway, or `port:` when all of it is on the link itself";
-            report.error(place, path, Fault::new("neither `via` nor `port`", remedy));
+            report.error(route.place, path, Fault::new("neither `via` nor `port`", remedy));
         }
-        return Some(Route {
+        return Some(vec![Route {
             to,
             via: None,
             port: named?,
-            place,
+            weight: 1,
+            place: route.place,
+        }]);
+    }
+    let mut routes: Vec<Route> = Vec::new();
+    let mut complete = true;
+    for (item, hop) in route.via.iter() {
+        let path = route.via.path(&format!("{path}.via"), item);
+        let port = match &hop.port {
+            Some(name) => ports.find(name, format!("{path}.port"), report),
+            None => named,
+        };
+        let readable = hop.port.is_none() || port.is_some();
+        let port = readable
+            .then(|| gateway_port(to, hop, port, &path, links, report))
+            .flatten();
+        let Some(port) = port else {
+            complete = false;
+            continue;
+        };
+        let via = Some(hop.address.value);
+        if routes.iter().any(|known| (known.via, known.port) == (via, port)) {
+            let problem = format!("gateway {} is there twice", hop.address.value);
+            let fault = Fault::new(problem, "keep one of them, and write its share as `weight`");
+            report.error(hop.address.place, path, fault);
+            complete = false;
+            continue;
+        }
+        routes.push(Route {
+            to,
+            via,
+            port,
+            weight: hop.weight,
+            place: route.place,
         });
-    };
+    }
+    complete.then_some(routes)
+}
+
+/// The port that a gateway of a route to `to` is behind; `named` where the file says one.
+fn gateway_port(
+    to: Prefix,
+    hop: &RawHop,
+    named: Option<usize>,
+    path: &str,
+    links: &Links,
+    report: &mut Report,
+) -> Option<usize> {
+    let via = hop.address;
     if via.value.is_ipv6() != to.address().is_ipv6() {
         let problem = format!("{to} and its gateway {} are of two families", via.value);
         let fault = Fault::new(problem, "write a gateway of the same family as the destinations");
-        report.error(via.place, format!("{path}.via"), fault);
+        report.error(via.place, path, fault);
         return None;
     }
-    let path = format!("{path}.via");
     if is_link_local(via.value) {
         if named.is_none() {
             let problem = format!(
@@ -126,12 +179,7 @@ fn route_of(
             );
             report.error(via.place, path, Fault::new(problem, "write `port:` as well"));
         }
-        return Some(Route {
-            to,
-            via: Some(via.value),
-            port: named?,
-            place,
-        });
+        return named;
     }
     let found = links.connected(via.value);
     let on_other = named.is_some_and(|port| !links.is_on(via.value, port));
@@ -155,19 +203,31 @@ fn route_of(
     };
     if !prefix.has_host(via.value) {
         let problem = format!("{} is the network or broadcast address of {prefix}", via.value);
-        report.error(
-            via.place,
-            path,
-            Fault::new(problem, "write the address of a router there"),
-        );
+        let fault = Fault::new(problem, "write the address of a router there");
+        report.error(via.place, path, fault);
         return None;
     }
-    Some(Route {
-        to,
-        via: Some(via.value),
-        port,
-        place,
-    })
+    Some(port)
+}
+
+/// Routes of the kernel: from a table, by devices that stand for ports. A server may be behind a route that only the
+/// kernel knows.
+pub(crate) fn kernel_routes(
+    table: Option<&At<u32>>,
+    ports: &[RawPort],
+    links: &mut Links,
+    report: &mut Report,
+) -> Option<u32> {
+    let table = table?;
+    if ports.iter().all(|port| port.kernel_device.is_none()) {
+        let fault = Fault::new(
+            "no device of the kernel stands for a port, so no route of it can be used",
+            "write `kernel_device:` for a port, or remove this",
+        );
+        report.error(table.place, "kernel_routes", fault);
+    }
+    links.set_learning();
+    Some(table.value)
 }
 
 /// Static neighbours: on the link, each once.

@@ -27,6 +27,7 @@ pub(crate) fn check(ports: &[RawPort], names: &Names<'_>, report: &mut Report) -
     let parents = vlans(ports, names, report);
     mtus(ports, &parents, report);
     overlaps(ports, report);
+    kernel_devices(ports, report);
     parents
 }
 
@@ -72,6 +73,7 @@ pub(crate) fn ports(raw: Vec<RawPort>, parents: &[Option<usize>]) -> Vec<Port> {
             queues: raw.queues,
             check_peer_offload: raw.check_peer_offload,
             arp_announce: raw.arp_announce,
+            kernel_device: raw.kernel_device.map(|at| at.value),
             place: raw.place,
         };
         ports.push((numbers[index], port));
@@ -206,6 +208,24 @@ fn mtus(ports: &[RawPort], parents: &[Option<usize>], report: &mut Report) {
             let problem = format!("an MTU of {own}, and IPv6 needs {LEAST_MTU6} at least");
             let fault = Fault::new(problem, format!("write `mtu: {LEAST_MTU6}` or more"));
             report.error(place, path, fault);
+        }
+    }
+}
+
+/// A device of the kernel stands for one port.
+fn kernel_devices(ports: &[RawPort], report: &mut Report) {
+    let mut seen: HashMap<&str, Place> = HashMap::new();
+    let devices = ports.iter().enumerate();
+    for (index, device) in devices.filter_map(|(index, port)| Some((index, port.kernel_device.as_ref()?))) {
+        if let Some(first) = seen.get(&*device.value) {
+            let problem = format!(
+                "device `{}` stands for the port on line {} already",
+                device.value, first.line
+            );
+            let fault = Fault::new(problem, "write another device, or remove one of the two");
+            report.error(device.place, format!("ports[{index}].kernel_device"), fault);
+        } else {
+            seen.insert(&device.value, device.place);
         }
     }
 }

@@ -4,23 +4,32 @@ use std::net::IpAddr;
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
-use super::typed::flag;
+use super::typed::{flag, placed_number};
 use super::{address, value};
 use crate::config::Place;
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
 use crate::config::types::{AddressRange, PortRange, Prefix};
+use crate::config::yaml::shown;
 
-/// A route as it was written; `via` and `port` are none when they were left out or could not be read.
+/// A route as it was written; what was left out or could not be read is none.
 pub(crate) struct RawRoute {
     pub(crate) to: Option<At<Prefix>>,
-    pub(crate) via: Option<At<IpAddr>>,
+    pub(crate) via: OneOrMore<RawHop>,
     pub(crate) port: Option<At<String>>,
     /// Whether it says that nothing leads there.
     pub(crate) unreachable: bool,
     /// Whether a part of it could not be read.
     pub(crate) incomplete: bool,
     pub(crate) place: Place,
+}
+
+/// A gateway of a route as it was written.
+pub(crate) struct RawHop {
+    pub(crate) address: At<IpAddr>,
+    pub(crate) weight: u16,
+    /// The port of this one, where it says another than the route does.
+    pub(crate) port: Option<At<String>>,
 }
 
 /// A static neighbour as it was written.
@@ -75,24 +84,77 @@ pub(crate) fn route(field: Field<'_>, report: &mut Report) -> RawRoute {
             address::prefix,
         )
     });
-    let via = fields
-        .get("via")
-        .and_then(|field| field.value("the gateway's address", report, address::neighbour));
+    let via = fields.get("via").map(|field| {
+        let hops = field.one_or_more(report, next_hop);
+        if hops.items.is_empty() {
+            let remedy = "write the address of a gateway, or several, which share the flows";
+            field.error(Fault::new("an empty list", remedy), report);
+        }
+        hops
+    });
+    let via_read = via
+        .as_ref()
+        .is_some_and(|hops| !hops.items.is_empty() && !hops.incomplete());
     let port = reference(&fields, "port", report);
     let unreachable = fields.get("unreachable");
     let unreachable = unreachable.and_then(|field| field.value("`true` or `false`", report, value::flag));
     let unread = |key: &'static str, read: bool| fields.get(key).is_some() && !read;
     RawRoute {
         incomplete: to.is_none()
-            || unread("via", via.is_some())
+            || unread("via", via_read)
             || unread("port", port.is_some())
             || unread("unreachable", unreachable.is_some()),
         to,
-        via,
+        via: via.unwrap_or_else(OneOrMore::none),
         port,
         unreachable: unreachable.is_some_and(|at| at.value),
         place: field.place(),
     }
+}
+
+/// An element of `routes[].via`: an address, or a mapping with one.
+fn next_hop(field: Field<'_>, report: &mut Report) -> Option<RawHop> {
+    let expected = "the gateway's address";
+    if field.is_scalar() {
+        let address = field.value(expected, report, address::neighbour)?;
+        return Some(RawHop {
+            address,
+            weight: 1,
+            port: None,
+        });
+    }
+    let fields = Fields::open(field, &schema::NEXT_HOP, report);
+    let address = fields.required("address", "`address: 192.0.2.1`, say", report);
+    let weight = placed_number(&fields, "weight", 1..=256, report);
+    let port = reference(&fields, "port", report);
+    let unread = fields.has_unknown()
+        || fields.get("weight").is_some() && weight.is_none()
+        || fields.get("port").is_some() && port.is_none();
+    let address = address?.value(expected, report, address::neighbour)?;
+    (!unread).then_some(RawHop {
+        address,
+        weight: weight.map_or(1, |at| at.value),
+        port,
+    })
+}
+
+/// The kernel's table: by its number, or the name of the one that everybody uses.
+pub(crate) fn kernel_routes(fields: &Fields<'_>, report: &mut Report) -> Option<At<u32>> {
+    const MAIN: u32 = 254;
+    let table = |text: &str| match text {
+        "off" | "false" => Ok(None),
+        "main" | "true" => Ok(Some(MAIN)),
+        _ => value::number(text, 1..=u64::from(u32::MAX))
+            .map(|number| Some(number as u32))
+            .map_err(|_| {
+                let problem = format!("`{}` is no routing table", shown(text));
+                Fault::new(problem, "write `main`, the number of a table, or `off`")
+            }),
+    };
+    let expected = "`main`, the number of a routing table, or `off`";
+    let at = fields.get("kernel_routes")?.value(expected, report, table)?;
+    let place = at.place;
+    at.value.map(|value| At { value, place })
 }
 
 /// An element of `neighbours`.

@@ -23,6 +23,7 @@ pub(crate) struct RawPort {
     pub(crate) queues: Option<u16>,
     pub(crate) check_peer_offload: bool,
     pub(crate) arp_announce: bool,
+    pub(crate) kernel_device: Option<At<String>>,
     pub(crate) place: Place,
 }
 
@@ -60,8 +61,21 @@ pub(crate) fn port(field: Field<'_>, with_drivers: bool, report: &mut Report) ->
         queues: queues.and_then(|at| at.value),
         check_peer_offload: flag(&fields, "check_peer_offload", true, report),
         arp_announce: flag(&fields, "arp_announce", true, report),
+        kernel_device: fields
+            .get("kernel_device")
+            .and_then(|field| field.value("the name of a network device", report, device_name)),
         place: field.place(),
     }
+}
+
+/// A name that the kernel takes for a device (dev_valid_name).
+fn device_name(text: &str) -> Result<String, Fault> {
+    let plain = |c: char| !c.is_whitespace() && c != '/' && c != ':' && c != '\0';
+    let valid = (1..16).contains(&text.len()) && text.chars().all(plain) && text != "." && text != "..";
+    valid.then(|| text.to_owned()).ok_or_else(|| {
+        let problem = format!("`{}` is no name of a network device", shown(text));
+        Fault::new(problem, "write a name as `ip link` shows it, of 15 bytes at most")
+    })
 }
 
 fn interface_address(field: Field<'_>, report: &mut Report) -> Option<InterfaceAddress> {

@@ -39,6 +39,8 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// Destinations that no route leads to, whatever wider prefix has one.
     pub unreachable: Vec<Prefix>,
+    /// The kernel's routing table whose routes are taken over, where its devices stand for ports.
+    pub kernel_routes: Option<u32>,
     /// Static neighbours.
     pub neighbours: Vec<Neighbour>,
     /// Named groups of local addresses for FULLNAT.

@@ -24,6 +24,8 @@ pub struct Port {
     pub check_peer_offload: bool,
     /// Whether to send gratuitous ARP at start for the port's addresses, VIPs and local addresses.
     pub arp_announce: bool,
+    /// The kernel's device that stands for the port: routes by it are routes by the port.
+    pub kernel_device: Option<String>,
     /// Where it stands.
     pub place: Place,
 }
@@ -100,7 +102,7 @@ impl InterfaceAddress {
     }
 }
 
-/// A static route.
+/// A static route. Several to the same destinations, all of them by gateways, share the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
     /// The destinations.
@@ -109,6 +111,8 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// The port that it leaves by: an index into `ports`.
     pub port: usize,
+    /// Its share of the flows, against the weights of the other routes to the same destinations.
+    pub weight: u16,
     /// Where it stands.
     pub place: Place,
 }

@@ -30,6 +30,7 @@ fn route(to: &str, via: &str) -> Route {
         to: prefix(to),
         via: ip(via),
         port: None,
+        weight: 1,
     }
 }
 
@@ -124,7 +125,7 @@ fn everything_wrong_is_told_at_once() {
     let routes = [
         route("1.0.0.0/8", "192.0.2.1"),
         route("2.0.0.0/8", "10.0.0.9"),
-        route("2.0.0.0/8", "10.0.0.8"),
+        route("2.0.0.0/8", "10.0.0.9"),
         route("3.0.0.0/8", "10.0.0.255"),
     ];
     let errors = RouteTable::new(&ports, &routes, &[]).unwrap_err();
@@ -141,7 +142,8 @@ fn everything_wrong_is_told_at_once() {
                 via: ip("192.0.2.1")
             },
             RouteError::Duplicate {
-                to: prefix("2.0.0.0/8")
+                to: prefix("2.0.0.0/8"),
+                via: ip("10.0.0.9")
             },
             RouteError::GatewayOffLink {
                 to: prefix("3.0.0.0/8"),
@@ -162,6 +164,49 @@ fn equality_tells_whether_routes_changed() {
     assert_ne!(table(&[a, b]), table(&[a]));
     // A route that says what a wider one says changes nothing.
     assert_eq!(table(&[a]), table(&[a, route("8.0.0.0/8", "203.0.113.1")]));
+}
+
+/// What leads to an address: the gateways of several next hops with their weights, in the table's order.
+fn several(table: &RouteTable, to: &str) -> Vec<(String, u16)> {
+    match table.hops(ip(to)) {
+        Some(Hops::Several(hops)) => hops
+            .iter()
+            .map(|weighted| (weighted.hop.address.to_string(), weighted.weight))
+            .collect(),
+        _ => vec![],
+    }
+}
+
+#[test]
+fn several_routes_to_one_prefix_share_it() {
+    let heavy = |to, via| Route {
+        weight: 3,
+        ..route(to, via)
+    };
+    let routes = [
+        heavy("0.0.0.0/0", "203.0.113.2"),
+        route("0.0.0.0/0", "203.0.113.1"),
+        route("8.0.0.0/8", "203.0.113.2"),
+        route("9.0.0.0/8", "10.0.0.9"),
+        route("9.0.0.0/8", "203.0.113.1"),
+        route("9.9.0.0/16", "203.0.113.1"),
+        heavy("9.9.0.0/16", "203.0.113.2"),
+    ];
+    let table = RouteTable::new(&connected(), &routes, &[]).unwrap();
+    let both = [("203.0.113.1".to_owned(), 1), ("203.0.113.2".to_owned(), 3)];
+    assert_eq!(several(&table, "1.1.1.1"), both);
+    assert_eq!(several(&table, "9.9.1.1"), both);
+    assert_eq!(several(&table, "8.8.8.8"), []);
+    assert_eq!(table.next_hop(ip("8.8.8.8")), hop(WAN, "203.0.113.2"));
+    // Over both ports, and nobody there is on the link.
+    assert_eq!(several(&table, "9.0.0.1").len(), 2);
+    assert_eq!(table.on_link(ip("9.0.0.1")), None);
+    assert_eq!(several(&table, "10.0.0.7"), []);
+    // Each once, whatever it shares.
+    assert_eq!(table.shared_hops().len(), 3);
+    let mut turned = routes;
+    turned.reverse();
+    assert_eq!(RouteTable::new(&connected(), &turned, &[]).unwrap(), table);
 }
 
 fn dual_stack() -> Vec<Connected> {
@@ -378,7 +423,7 @@ proptest! {
                     32 => IpAddr::V4(Ipv4Addr::new(192, 0, 2, i as u8 + 1)),
                     _ => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, i as u16 + 1)),
                 };
-                routes.push(Route { to, via, port: None });
+                routes.push(Route { to, via, port: None, weight: 1 });
             }
         }
         let table = RouteTable::new(&ports, &routes, &[]).unwrap();
@@ -404,7 +449,7 @@ proptest! {
             let to = Prefix::around(address(bits, six), if six { length } else { length / 4 });
             let via = ip(if six { "2001:db8:1::1" } else { "203.0.113.1" });
             if routes.iter().all(|r| r.to != to) && !LINK_LOCAL.covers(to) {
-                routes.push(Route { to, via, port: None });
+                routes.push(Route { to, via, port: None, weight: 1 });
             }
         }
         let table = RouteTable::new(&ports, &routes, &[]).unwrap();

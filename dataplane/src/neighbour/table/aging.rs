@@ -11,7 +11,8 @@
 //!     +----> retired (nothing wants it for 10 s)
 //! ```
 //!
-//! A failed neighbour that packets still want is asked once a second, by [`NeighbourTable::hold`].
+//! A failed neighbour that packets still want is asked once a second, by [`NeighbourTable::hold`]. One that is watched
+//! (`table/watch.rs`) counts as used, fails after 3 unicasts, and is never retired but asked on.
 
 use super::{Ask, Event, NeighbourId, NeighbourTable, RARELY, REQUEST_INTERVAL, State};
 use crate::drops::DropReason;
@@ -61,6 +62,7 @@ impl<P> NeighbourTable<P> {
         if used {
             entry.last_used = now;
         }
+        let used = used || entry.watched;
         let idle = now.since(entry.last_used);
         let mut wait = REQUEST_INTERVAL;
         match entry.state {
@@ -80,6 +82,13 @@ impl<P> NeighbourTable<P> {
             State::Stale if idle >= settings.idle => self.retire(id),
             State::Stale => {}
             State::Incomplete | State::Probing => self.probe(id, now, event),
+            State::Failed if entry.watched => {
+                let request = entry.ask(Ask::Broadcast, now);
+                self.drop_waiting(id, event);
+                if let Some(request) = request {
+                    event(Event::Ask(request));
+                }
+            }
             State::Failed => {
                 self.drop_waiting(id, event);
                 if idle >= FAILED_IDLE {
@@ -93,13 +102,18 @@ impl<P> NeighbourTable<P> {
     /// Asks once more, by unicast while the MAC is still worth it, or gives up.
     fn probe(&mut self, id: NeighbourId, now: Tick, event: &mut impl FnMut(Event<P>)) {
         let entry = &mut self.entries[id.index()];
-        let (unicast, all) = if entry.state == State::Probing {
-            (PROBES, 2 * PROBES)
-        } else {
-            (0, PROBES)
+        let (unicast, all) = match entry.state {
+            // There is somebody to stand in for it.
+            State::Probing if entry.watched => (PROBES, PROBES),
+            State::Probing => (PROBES, 2 * PROBES),
+            _ => (0, PROBES),
         };
         if entry.probes >= all {
             entry.last_used = now;
+            if entry.watched {
+                let (port, address) = (entry.port, entry.address);
+                event(Event::Failed { port, address });
+            }
             self.set_state(id, State::Failed);
             self.drop_waiting(id, event);
             return;

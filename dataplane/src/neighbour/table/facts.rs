@@ -184,6 +184,13 @@ pub enum Event<P> {
     Ask(Request),
     /// A packet that waited in vain.
     Drop(P, DropReason),
+    /// A watched neighbour has left all requests without an answer.
+    Failed {
+        /// The port it is on.
+        port: PortId,
+        /// Its address.
+        address: IpAddr,
+    },
 }
 
 /// A neighbour as `show neighbours` prints it.

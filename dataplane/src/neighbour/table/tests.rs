@@ -5,6 +5,7 @@ use crate::time::seconds;
 
 mod discovery;
 mod model;
+mod watched;
 
 const PORT: PortId = PortId(1);
 const SERVER: IpAddr = host4(11);
@@ -469,6 +470,7 @@ fn a_flood_towards_a_dead_server_concerns_nobody_else() {
         t.tick(now, 64, |event| match event {
             Event::Ask(_) => requests += 1,
             Event::Drop(..) => ended += 1,
+            Event::Failed { .. } => panic!("nobody is watched"),
         });
         assert!(t.held() <= 8);
         assert_eq!(given, ended + t.held() as u32);

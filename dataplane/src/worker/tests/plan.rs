@@ -329,6 +329,7 @@ impl Plan {
             to: Prefix::DEFAULT,
             via: via.into(),
             port: None,
+            weight: 1,
         }];
         self.routes = Arc::new(RouteTable::new(&self.connected(), &routes, &[]).unwrap());
     }
@@ -340,6 +341,7 @@ impl Plan {
                 to,
                 via: family.router(),
                 port: None,
+                weight: 1,
             });
         self.routes = Arc::new(RouteTable::new(&self.connected(), &routes, &[]).unwrap());
     }

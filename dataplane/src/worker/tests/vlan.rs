@@ -59,6 +59,7 @@ fn with_vlans(plan: &mut Plan, live: usize) {
         to: Prefix::DEFAULT,
         via: ROUTER.into(),
         port: None,
+        weight: 1,
     };
     plan.routes = Arc::new(RouteTable::new(&connected, &[default], &[]).unwrap());
     plan.ports = ports.into();

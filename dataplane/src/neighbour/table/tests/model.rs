@@ -231,6 +231,7 @@ impl Model {
                             assert_eq!(reason, DropReason::NeighbourFailed);
                             self.left(packet);
                         }
+                        Event::Failed { .. } => panic!("nobody is watched"),
                     }
                 }
             }
