@@ -6,11 +6,13 @@ mod listing;
 mod overload;
 mod rates;
 mod reloads;
+mod spread;
 mod totals;
 mod zero;
 
 pub use rates::{ESTIMATE_EVERY, Rates};
 pub use reloads::Reloads;
+pub use spread::Spread;
 pub use totals::{Counted, ServerTotals, WorkerTotals};
 
 use crate::config::{self, Config, ConfigErrors};
@@ -48,34 +50,6 @@ pub trait PortDevice: Send + Sync {
     fn link_up(&self) -> bool;
     /// What the device counts.
     fn counters(&self) -> PortCounters;
-}
-
-/// How a device spreads packets over the workers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Spread {
-    /// Not at all: there is one queue, or one worker.
-    #[default]
-    OneQueue,
-    /// By a hash that knows nothing of owners.
-    Unknown,
-    /// By our key and table: TCP and UDP over IPv4 arrive at the owner of their source.
-    BySource,
-    /// By our key and table: TCP and UDP over IPv4 arrive at the owner of their destination.
-    ByDestination,
-}
-
-impl Spread {
-    /// In a word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Spread::OneQueue => "-",
-            Spread::Unknown => "unknown",
-            Spread::BySource => "source",
-            Spread::ByDestination => "destination",
-        }
-    }
 }
 
 /// What a device counts.
