@@ -42,7 +42,7 @@ fn main() {
         for flow in 0..LOOKUPS {
             // Another prefix each time.
             let to = IpAddr::V4(Ipv4Addr::from_bits(
-                0xac10_0000 + (flow.wrapping_mul(7919) % ROUTES << 8) + 1,
+                0xac10_0000 + ((flow.wrapping_mul(7919) % ROUTES) << 8) + 1,
             ));
             let hop = match table.hops(to) {
                 Some(Hops::Several(hops)) => hops.choose(u64::from(flow) << 20, |_| true),
