@@ -22,7 +22,7 @@ fn rows(arguments: &[&str]) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn known_connections_are_measured_over_both_indices_and_in_both_modes() {
+fn known_connections_are_measured_over_both_indices_and_in_all_modes() {
     let rows = rows(&["--flows", "1,500", "--no-openings"]);
     let what: Vec<_> = rows
         .iter()
@@ -33,26 +33,113 @@ fn known_connections_are_measured_over_both_indices_and_in_both_modes() {
         "fullnat tag 500",
         "fullnat rte-hash 1",
         "fullnat rte-hash 500",
+        "nat tag 500",
         "dr tag 500",
+        "tun tag 500",
     ];
     assert_eq!(what, expected);
     for row in &rows {
         assert!(row["pipeline"]["best"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["mac_swap"]["best"].as_f64().unwrap() > 0.0, "{row}");
-        assert_eq!(row["floor"].is_null(), row["mode"] == "dr", "{row}");
+        assert!(row["cycles"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["floor"].is_null(), row["mode"] != "fullnat", "{row}");
+        assert_eq!(
+            (&row["frame"], &row["family"]),
+            (&60.into(), &"4".into()),
+            "{row}"
+        );
     }
     let bytes = rows[0]["bytes_per_connection"].as_f64().unwrap();
     assert!((90.0..94.0).contains(&bytes), "{bytes}");
 }
 
 #[test]
+fn frames_are_as_long_as_asked_for_and_drawn_by_zipf_s_law() {
+    for (mode, family, length) in [("fullnat", "64", 1220), ("tun", "6", 1220), ("nat", "4", 1200)] {
+        let rows = rows(&[
+            "--flows",
+            "300",
+            "--no-openings",
+            "--size",
+            "1200",
+            "--distribution",
+            "zipf",
+            "--table",
+            "tag",
+            "--mode",
+            mode,
+            "--family",
+            family,
+        ]);
+        assert_eq!(rows.len(), 1);
+        let row = &rows[0];
+        assert_eq!(
+            (&row["mode"], &row["family"], &row["frame"], &row["distribution"]),
+            (&mode.into(), &family.into(), &length.into(), &"zipf".into())
+        );
+        assert!(row["floor"].is_null(), "{row}");
+    }
+}
+
+#[test]
+fn only_fullnat_leads_from_ipv6_to_ipv4() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["bench", "--family", "64", "--mode", "dr", "--table", "tag"])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("FULLNAT only"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn connections_that_come_and_go_are_measured() {
-    let rows = rows(&["--flows", "1", "--mode", "fullnat", "--table", "tag"]);
-    let packets: Vec<_> = rows[1..]
-        .iter()
-        .map(|row| row["packets"].as_u64().unwrap())
-        .collect();
-    assert_eq!(packets, [1, 8]);
+    let arguments = ["--flows", "1", "--table", "tag", "--records", "20000", "--mode"];
+    for (mode, family, packets) in [
+        ("fullnat", "4", &[1, 8, 6][..]),
+        ("nat", "6", &[1, 8, 6]),
+        ("dr", "4", &[1]),
+    ] {
+        let rows = rows(&[&arguments[..], &[mode, "--family", family]].concat());
+        let lives: Vec<_> = rows[1..]
+            .iter()
+            .map(|row| row["packets"].as_u64().unwrap())
+            .collect();
+        assert_eq!(lives, packets, "{mode} {family}");
+        for row in &rows[2..] {
+            // 10,000 beside whole lives, and 80 % of the room beside short ones.
+            let among = if row["packets"] == 8 { 10_000 } else { 16_000 };
+            let present = row["present"].as_u64().unwrap();
+            assert!((among * 3 / 4..among * 3 / 2).contains(&present), "{row}");
+        }
+    }
+}
+
+#[test]
+fn memory_is_told_for_each_connection() {
+    let rows = rows(&["--only", "memory", "--capacities", "20000,40000"]);
+    assert_eq!(rows.len(), 2);
+    for (row, capacity) in rows.iter().zip([20_000u64, 40_000]) {
+        let of = |key: &str| row[key].as_f64().unwrap();
+        assert_eq!(row["capacity"], capacity);
+        let full = of("connections") / capacity as f64;
+        assert!((0.899..0.905).contains(&full), "{row}");
+        let parts = [
+            "records",
+            "index",
+            "beside",
+            "closing",
+            "shown",
+            "pairs",
+            "pair_indices",
+        ];
+        let sum: f64 = parts.iter().map(|part| of(part)).sum();
+        assert!((sum - of("total")).abs() < 0.01, "{row}");
+        // A record is a cache line.
+        assert!(of("records") > 64.0 && of("index") > 20.0, "{row}");
+    }
 }
 
 #[test]
