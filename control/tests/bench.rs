@@ -142,6 +142,50 @@ fn memory_is_told_for_each_connection() {
     }
 }
 
+/// The ordinary build says how to get one that can.
+#[test]
+fn stages_are_told_where_the_build_times_them() {
+    if cfg!(all(feature = "stages", target_arch = "x86_64")) {
+        let rows = rows(&["--stages", "--flows", "1,300", "--mode", "fullnat"]);
+        assert_eq!(rows.len(), 2);
+        for row in rows {
+            let stages = row["stages"].as_array().unwrap();
+            let names: Vec<_> = stages
+                .iter()
+                .map(|part| part["stage"].as_str().unwrap())
+                .collect();
+            let expected = [
+                "receive",
+                "parse",
+                "steer",
+                "track",
+                "forward",
+                "housekeeping",
+                "transmit",
+            ];
+            assert_eq!(names, expected);
+            // One window: the parts are all of it.
+            let best = |value: &serde_json::Value| value["best"].as_f64().unwrap();
+            let sum: f64 = stages.iter().map(|part| best(&part["cost"])).sum();
+            assert!(
+                sum > 0.0 && (sum / best(&row["all"]) - 1.0).abs() < 0.001,
+                "{row}"
+            );
+            assert!(stages.iter().all(|part| best(&part["cost"]) > 0.0), "{row}");
+        }
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["bench", "--stages"])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("--features stages"),
+        "{errors}"
+    );
+}
+
 #[test]
 fn requests_are_written_for_other_generators() {
     let file = std::env::temp_dir().join(format!("tidegate-requests.{}.pcap", std::process::id()));

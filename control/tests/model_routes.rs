@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use std::sync::Arc;
 use dataplane::neighbour::{Hops, RouteTable};
 use dataplane::packet::{MacAddr, PortId};
 use dataplane::service::PortSettings;
+use std::sync::Arc;
 use std::time::Instant;
 use tidegate::config::{self, Config};
 use tidegate::model::{LearntHop, LearntRoute, Model};

@@ -22,6 +22,7 @@ mod schedulers;
 mod servers;
 mod setup;
 mod snapshots;
+mod stages;
 mod tcp;
 mod turns;
 mod zipf;
@@ -31,6 +32,7 @@ pub use report::{Mode, Table};
 pub use request::Family;
 
 use anyhow::Result;
+use dataplane::worker::STAGES_ARE_TIMED;
 use dpdk::{Eal, EalOptions, Mempool};
 use std::path::PathBuf;
 
@@ -84,6 +86,9 @@ pub struct Options {
     /// Windows of each figure.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=60))]
     pub windows: u32,
+    /// Packets: instead of all that, what each stage costs, over our own index. Needs a build with the feature `stages`.
+    #[arg(long)]
+    pub stages: bool,
     /// Packets: leave out connections that open and close.
     #[arg(long)]
     pub no_openings: bool,
@@ -129,6 +134,7 @@ pub fn run(options: &Options) -> Result<()> {
         let flows = options.flows.first().copied().unwrap_or(1);
         return capture::write_file(flows, options.distribution, options.shape(), file);
     }
+    anyhow::ensure!(!options.stages || STAGES_ARE_TIMED, stages::MISSING);
     let measures = |subject| options.only.contains(&subject);
     let most = options.flows.iter().copied().fold(packets::CONNECTIONS, u32::max);
     let most = if options.no_openings {
@@ -139,7 +145,7 @@ pub fn run(options: &Options) -> Result<()> {
     // A million connections have two million keys in rte_hash, of 48 to 80 bytes each.
     let tables = match options.table {
         Some(Table::Tag) => 0,
-        _ if !measures(Subject::Packets) => 0,
+        _ if !measures(Subject::Packets) || options.stages => 0,
         _ => most.div_ceil(packets::CONNECTIONS) * 192,
     };
     let eal = Eal::init(&EalOptions {

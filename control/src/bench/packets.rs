@@ -16,7 +16,7 @@ use dpdk::{Eal, Mempool, clock};
 /// Room in the connection table: the default of the configuration, or what is asked for.
 pub(super) const CONNECTIONS: u32 = 1_000_000;
 /// Packets of a window: some milliseconds.
-const WINDOW: u64 = 1 << 16;
+pub(super) const WINDOW: u64 = 1 << 16;
 
 /// The measurements, and what they share.
 pub(super) struct Packets<'a> {
@@ -46,6 +46,9 @@ impl<'a> Packets<'a> {
         let Options { mode, family, .. } = *self.options;
         if mode.is_some_and(|mode| !Path { mode, family }.is_possible()) {
             bail!("--family 64 is for FULLNAT only: no other mode leads from IPv6 to IPv4");
+        }
+        if self.options.stages {
+            return self.run_stages();
         }
         if !self.options.json {
             println!("\nknown connections (UDP)\n{}", Row::HEADING);

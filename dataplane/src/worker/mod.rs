@@ -42,6 +42,7 @@ mod rewriting;
 mod schedule;
 pub mod shard;
 mod snat;
+mod stages;
 mod stats;
 mod sweep;
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use io::{Arrival, BURST, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
 pub use memory_io::MemoryIo;
 pub use memory_use::ConnectionMemory;
+pub use stages::{STAGES_ARE_TIMED, Stage};
 pub use stats::{Counter, Gauge, ServerStats, SteerStats, WorkerStats};
 
 use crate::drops::DropReason;
@@ -213,6 +215,7 @@ pub struct Worker<I: Io, X: FlowIndex> {
     server_era: u32,
     adoption: adoption::Adoption,
     stats: Arc<WorkerStats>,
+    stages: stages::Stages,
     others: others::Others,
     mailbox: Arc<Mailbox>,
     burst: Option<Box<Burst<I::Packet>>>,
@@ -295,6 +298,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             server_era: 1,
             adoption: adoption::Adoption::new(sizes.services),
             stats,
+            stages: stages::Stages::new(),
             others: others::Others::none(),
             mailbox,
             burst: Some(Box::new(Burst::new())),
@@ -332,6 +336,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// goes back. Returns the packets received, so that the caller can rest when there are none.
     pub fn turn(&mut self, now: Tick) -> usize {
         self.now = now;
+        self.stages.begin();
         self.look_at_others();
         self.listen_to_others();
         let mut packets = 0;
@@ -351,7 +356,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.burst = Some(burst);
         }
         self.keep_house(packets == 0);
+        self.stages.end(Stage::Housekeeping);
         self.flush();
+        self.stages.end(Stage::Transmit);
         self.turns += 1;
         // Transmit buffers are empty now: what is held waits for a neighbour, or for the rest of its packet.
         let held = self.neighbours.held() + self.fragments.held();
@@ -377,6 +384,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The system does not tell what it has given.
     pub fn resident_memory(&self) -> std::io::Result<ConnectionMemory> {
         ConnectionMemory::of(&self.table, &self.locals)
+    }
+
+    /// Counts of the time stamp counter that each stage has taken, in the order of [`Stage::ALL`]; none in a build that
+    /// does not time them.
+    #[must_use]
+    pub fn stage_cycles(&self) -> Option<[u64; Stage::ALL.len()]> {
+        self.stages.sums()
     }
 
     /// When the next timer is due; none while there are no connections.

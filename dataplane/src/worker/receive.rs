@@ -2,7 +2,7 @@
 
 use super::burst::{Burst, Place};
 use super::snat::Outbound;
-use super::{Arrival, BURST, Io, Worker};
+use super::{Arrival, BURST, Io, Stage, Worker};
 use crate::arch;
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
@@ -29,7 +29,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             arch::prefetch(packet.bytes(), 0);
             Some(packet)
         }));
+        self.stages.end(Stage::Receive);
         self.parse(burst, port);
+        self.stages.end(Stage::Parse);
         self.process(burst);
         count
     }
@@ -52,6 +54,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             burst.ports.push(arrival.port);
             self.parse_once_more(burst, at as Place, &arrival);
         }
+        self.stages.end(Stage::Receive);
         self.process(burst);
         count
     }
@@ -80,8 +83,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     fn process(&mut self, burst: &mut Burst<I::Packet>) {
         self.steer(burst);
+        self.stages.end(Stage::Steer);
         self.track(burst);
+        self.stages.end(Stage::Track);
         self.forward(burst);
+        self.stages.end(Stage::Forward);
     }
 
     /// Validates every packet of a burst from `port`.
