@@ -3,7 +3,8 @@
 //! neighbours or timers: how far the pipeline is from this is what all these cost.
 
 use super::flows::client;
-use super::io::{Generator, swap_macs};
+use super::io::Generator;
+use super::reflect::swap_macs;
 use super::request::FRAME;
 use super::setup::{GATEWAY_LAN, ROUTER, SERVERS, SERVICE_PORT, VIP, local_address, server};
 use crate::engine::Frame;

@@ -15,6 +15,7 @@ mod maglev;
 mod measure;
 mod openings;
 mod packets;
+mod reflect;
 mod report;
 mod request;
 mod rig;

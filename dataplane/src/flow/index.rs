@@ -114,10 +114,7 @@ impl TagIndex {
     }
 
     /// The memory that the system has given for it, see [`Slab::resident`].
-    ///
-    /// # Errors
-    /// The system does not tell.
-    pub fn resident(&self) -> io::Result<usize> {
+    pub(crate) fn resident(&self) -> io::Result<usize> {
         self.buckets.resident()
     }
 
