@@ -207,21 +207,19 @@ fn a_zero_holds_while_servers_come_and_go() {
     assert_eq!(totals(&fake)[0], counted("web", 6, 240));
 }
 
+/// The slot of the first server of the first service.
+fn first_slot(fake: &Fake) -> u32 {
+    let state = fake.gateway.state();
+    let first = state.model.services().next().unwrap();
+    first.service.servers[0].slot
+}
+
 /// STAT-01: counters are 64 bits wide up to the last number that is shown.
 #[test]
 fn stat_01_more_than_four_gibibytes_are_shown_whole() {
     let fake = Fake::new(BASE);
     let stats = &fake.gateway.workers()[0].stats;
-    let slot = fake
-        .gateway
-        .state()
-        .model
-        .services()
-        .next()
-        .unwrap()
-        .service
-        .servers[0]
-        .slot;
+    let slot = first_slot(&fake);
     let large = 5 << 32 | 7;
     for counter in [
         &stats.servers[slot as usize].inbound_packets,
@@ -241,16 +239,7 @@ fn stat_01_more_than_four_gibibytes_are_shown_whole() {
 #[test]
 fn stat_04_rates_know_nothing_of_a_zero() {
     let fake = Fake::new(BASE);
-    let slot = fake
-        .gateway
-        .state()
-        .model
-        .services()
-        .next()
-        .unwrap()
-        .service
-        .servers[0]
-        .slot;
+    let slot = first_slot(&fake);
     let stats = &fake.gateway.workers()[0].stats.servers[slot as usize];
     // 1000 packets of 100 bytes in a second, and 10 connections; a look every tenth of a second.
     let mut now = Duration::ZERO;
