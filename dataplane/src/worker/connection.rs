@@ -93,7 +93,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.table.remove(id);
         self.count_connections();
         self.weigh(record.server);
-        self.has_closed = true;
     }
 
     /// A packet of the connection: the state machine, the timer, the counts.

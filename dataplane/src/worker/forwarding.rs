@@ -3,11 +3,11 @@
 
 use super::burst::Burst;
 use super::ends::addresses6;
-use super::schedule::{Refusal, Reply, Scheduled};
+use super::schedule::{Ends, Refusal, Reply, Scheduled};
 use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Query, TcpState};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
 use crate::neighbour::{AddressClass, Hops, NeighbourId};
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 use crate::service::Presence;
@@ -27,7 +27,6 @@ pub(super) struct Way {
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Forwards every flow of the burst.
     pub(super) fn forward(&mut self, burst: &mut Burst<I::Packet>) {
-        self.has_closed = false;
         self.table.forget_recent();
         for index in 0..burst.flows.len() {
             let place = burst.flows[index];
@@ -36,20 +35,27 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             };
             let at = usize::from(place);
             let headers = &burst.headers[at];
-            let mut hit = burst.hits[index];
-            // A packet earlier in the burst may have opened this one's connection, or ended it.
-            if hit.is_none() | self.has_closed {
-                hit = self.found_now(&burst.queries[index], hit);
-            }
-            if hit.is_none()
-                && self.outbound == Outbound::Both
-                && !burst.is_settled(place)
-                && let Some(owner) =
-                    self.second_owner(&super::ends::of(headers, packet.bytes()), headers.protocol)
-            {
-                let arrival = burst.arrival(place).settled();
-                self.hand_over(owner, arrival, packet);
+            let (query, candidate) = (&burst.queries[index], burst.candidates[index]);
+            if let Some(neighbour) = self.go_straight(&mut packet, headers, query, candidate) {
+                self.resolve(neighbour, packet);
                 continue;
+            }
+            // A packet earlier in the burst may have opened this one's connection, or ended it.
+            let hit = self.table.confirm(query, candidate);
+            if hit.is_none() && !burst.is_settled(place) {
+                let ends = super::ends::of(headers, packet.bytes());
+                match self.home_of_new(&ends, headers.protocol) {
+                    Ok(owner) if owner == self.number => {}
+                    Ok(owner) => {
+                        let arrival = burst.arrival(place).settled();
+                        self.hand_over(owner, arrival, packet);
+                        continue;
+                    }
+                    Err(reason) => {
+                        self.discard(packet, reason);
+                        continue;
+                    }
+                }
             }
             match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
                 Ok(Way {
@@ -61,13 +67,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// What there is now for a packet for which there was `hit` when the burst was looked up.
+    /// The worker that opens the connection of a packet that belongs to none here. Steering has named this one, but for a
+    /// lone worker, which is not asked before.
     #[cold]
-    fn found_now(&self, query: &Query, hit: Option<Hit>) -> Option<Hit> {
-        match hit {
-            None => self.table.lookup_recent(query),
-            Some(_) => self.table.lookup(query),
+    fn home_of_new(&self, ends: &Ends, protocol: u8) -> Result<u8, DropReason> {
+        if self.owned.is_all() {
+            return self.owner_of(ends);
         }
+        let second = match self.outbound {
+            Outbound::Both => self.second_owner(ends, protocol),
+            _ => None,
+        };
+        Ok(second.unwrap_or(self.number))
     }
 
     /// Decides on one packet and rewrites it; the way that it goes.

@@ -44,6 +44,7 @@ pub mod shard;
 mod snat;
 mod stages;
 mod stats;
+mod straight;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -231,8 +232,6 @@ pub struct Worker<I: Io, X: FlowIndex> {
     passed_errors: RateLimit,
     events: housekeeping::EventGate,
     announcer: Announcer,
-    /// Whether connections have been closed since the burst was looked up.
-    has_closed: bool,
     neighbour_words: Arc<NeighbourWords>,
     owned: ShardSet,
     listings: listing::Listings,
@@ -310,7 +309,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             passed_errors: RateLimit::default(),
             events: housekeeping::EventGate::default(),
             announcer: housekeeping::announcer(),
-            has_closed: false,
             owned: snapshot.shards.owned_by(number),
             listings: listing::Listings::default(),
             sweep: sweep::Sweep::default(),

@@ -82,7 +82,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     fn process(&mut self, burst: &mut Burst<I::Packet>) {
-        self.steer(burst);
+        // A lone worker has no other to name: who is not for it at all is found when there is no connection.
+        if !self.owned.is_all() {
+            self.steer(burst);
+        }
         self.stages.end(Stage::Steer);
         self.track(burst);
         self.stages.end(Stage::Track);
@@ -322,8 +325,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let query = self.table.announce(headers.key, headers.protocol);
             burst.queries.push(query);
         }
-        let count = burst.queries.len();
-        self.table.lookup_burst(&burst.queries, &mut burst.hits[..count]);
+        self.table
+            .find_candidates(&burst.queries, &mut burst.candidates);
     }
 }
 
