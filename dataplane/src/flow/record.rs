@@ -155,8 +155,8 @@ impl Flags {
         self.0 & (Mode::Tun as u16 | Self::MIXED.0 | Self::PROXY.0) != 0
     }
 
-    /// Whether a packet in the middle of the connection, over IPv4, needs nothing but a rewrite: no tunnel, no other family, no
-    /// header of the PROXY protocol or option that is still to be put in, and nothing kept beside the record. One test of
+    /// Whether a packet in the middle of the connection, over IPv4, needs nothing but its rewrite: no other family, no header
+    /// of the PROXY protocol or option that is still to be put in, nothing kept beside the record, and no tunnel. One test of
     /// all, since every packet is asked.
     #[inline]
     #[must_use]

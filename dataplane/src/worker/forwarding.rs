@@ -42,6 +42,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             // A packet earlier in the burst may have opened this one's connection, or ended it.
             let hit = self.table.confirm(query, candidate);
+            if let Some(hit) = hit
+                && self.table.get(hit.id).mode() == Mode::Tun
+                && let Some(neighbour) = self.tunnel_straight(&mut packet, headers, hit.id, query.hash)
+            {
+                self.resolve(neighbour, packet);
+                continue;
+            }
             if hit.is_none() && !burst.is_settled(place) {
                 let ends = super::ends::of(headers, packet.bytes());
                 match self.home_of_new(&ends, headers.protocol) {

@@ -5,8 +5,8 @@
 //! (`worker::tests::straight`).
 
 use super::{Io, Worker};
-use crate::flow::{Direction, FlowIndex, Mode, Query, TcpState};
-use crate::forward::{fullnat, nat};
+use crate::flow::{Direction, Flags, FlowIndex, Mode, Query, RecordId, TcpState};
+use crate::forward::{fullnat, nat, tun};
 use crate::neighbour::NeighbourId;
 use crate::packet::checksum::Delta;
 use crate::packet::{Headers, Kind, Packet, ethernet, ipv4, tcp, udp};
@@ -68,18 +68,42 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
         }
         record.stamp(self.now);
-        let stats = &self.stats.servers[record.server as usize];
-        let bytes = u64::from(headers.end - headers.l3);
-        match direction {
-            Direction::Inbound => {
-                stats.inbound_packets.add(1);
-                stats.inbound_bytes.add(bytes);
-            }
-            Direction::Outbound => {
-                stats.outbound_packets.add(1);
-                stats.outbound_bytes.add(bytes);
-            }
+        let server = record.server;
+        self.stats.servers[server as usize].count(direction, headers);
+        Some(NeighbourId(neighbour))
+    }
+
+    /// The same for a packet into a tunnel of which nothing is known but its first link. None when it may not fit, or is
+    /// none for the straight way.
+    #[inline(never)]
+    pub(super) fn tunnel_straight(
+        &mut self,
+        packet: &mut I::Packet,
+        headers: &Headers,
+        id: RecordId,
+        hash: u64,
+    ) -> Option<NeighbourId> {
+        let record = self.table.get(id);
+        let (server, neighbour) = (record.server, record.neighbour_in);
+        let is_established = headers.protocol != ipv4::TCP || record.state == TcpState::Established as u8;
+        let state = &self.servers[server as usize];
+        let room = usize::from(self.least_mtu)
+            .saturating_sub(tun::overhead(&state.tunnel, state.end.is_ipv6()));
+        if !is_plain(headers)
+            || record.mode() != Mode::Tun
+            || record.flags.has(Flags::EXTENDED)
+            || !is_established
+            || neighbour == 0
+            || packet.bytes().len() > ethernet::HEADER_LEN + room
+            || !state.path_mtu.is_unknown()
+            || self.neighbours.any_down()
+            || self.snapshot.presence(server) != Presence::Here
+            || self.wrap(packet, headers, server, hash).is_err()
+        {
+            return None;
         }
+        self.table.get_mut(id).stamp(self.now);
+        self.stats.servers[server as usize].count(Direction::Inbound, headers);
         Some(NeighbourId(neighbour))
     }
 }
