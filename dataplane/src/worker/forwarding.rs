@@ -3,7 +3,7 @@
 
 use super::burst::Burst;
 use super::ends::addresses6;
-use super::schedule::{Ends, Refusal, Reply, Scheduled};
+use super::schedule::{Refusal, Reply, Scheduled};
 use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
@@ -49,20 +49,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 self.resolve(neighbour, packet);
                 continue;
             }
-            if hit.is_none() && !burst.is_settled(place) {
-                let ends = super::ends::of(headers, packet.bytes());
-                match self.home_of_new(&ends, headers.protocol) {
-                    Ok(owner) if owner == self.number => {}
+            if !burst.is_settled(place)
+                && (hit.is_none() || !self.steers())
+                && let Some(elsewhere) = self.look_elsewhere(hit, headers, &packet)
+            {
+                match elsewhere {
                     Ok(owner) => {
                         let arrival = burst.arrival(place).settled();
                         self.hand_over(owner, arrival, packet);
-                        continue;
                     }
-                    Err(reason) => {
-                        self.discard(packet, reason);
-                        continue;
-                    }
+                    Err(reason) => self.discard(packet, reason),
                 }
+                continue;
             }
             match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
                 Ok(Way {
@@ -74,18 +72,23 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// The worker that opens the connection of a packet that belongs to none here. Steering has named this one, but for a
-    /// lone worker, which is not asked before.
-    #[cold]
-    fn home_of_new(&self, ends: &Ends, protocol: u8) -> Result<u8, DropReason> {
-        if self.owned.is_all() {
-            return self.owner_of(ends);
+    /// Where a packet goes that is none of this worker's: to the one that opens its connection, or nowhere at all. Steering
+    /// has found that out before, but for a lone worker, and for packets that two workers may know.
+    #[inline(never)]
+    fn look_elsewhere(
+        &self,
+        hit: Option<Hit>,
+        headers: &Headers,
+        packet: &I::Packet,
+    ) -> Option<Result<u8, DropReason>> {
+        let ends = super::ends::of(headers, packet.bytes());
+        if !self.steers() {
+            return self.owner_of(&ends).err().map(Err);
         }
-        let second = match self.outbound {
-            Outbound::Both => self.second_owner(ends, protocol),
-            _ => None,
-        };
-        Ok(second.unwrap_or(self.number))
+        let is_asked = hit.is_none() && self.outbound == Outbound::Both;
+        is_asked
+            .then(|| self.second_owner(&ends, headers.protocol))?
+            .map(Ok)
     }
 
     /// Decides on one packet and rewrites it; the way that it goes.

@@ -241,6 +241,9 @@ pub struct Worker<I: Io, X: FlowIndex> {
     /// When connections of a removed server have drained for as long as they may.
     next_drained: Option<Tick>,
     admission: admission::Admission,
+    /// Every packet takes the long way, for the test that it is the same.
+    #[cfg(test)]
+    pub(crate) only_long: bool,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -316,6 +319,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             next_drained: None,
             admission: admission::Admission::new(sizes.services),
             snapshot,
+            #[cfg(test)]
+            only_long: false,
         };
         worker.begin();
         Ok(worker)

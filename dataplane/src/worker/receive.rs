@@ -82,8 +82,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     fn process(&mut self, burst: &mut Burst<I::Packet>) {
-        // A lone worker has no other to name: who is not for it at all is found when there is no connection.
-        if !self.owned.is_all() {
+        if self.steers() {
             self.steer(burst);
         }
         self.stages.end(Stage::Steer);
@@ -227,6 +226,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
+    /// Whether packets are steered before they are looked up. A lone worker has no other to name; that a packet is not for
+    /// it at all it finds out on the long way. The straight way asks for no address: a connection is on it once a packet
+    /// has gone the long way, and leaves it whenever addresses have changed. Until all have, they are asked for here.
+    #[inline]
+    pub(super) fn steers(&self) -> bool {
+        !self.owned.is_all() || self.sweep.is_of_all()
+    }
+
     /// Names the owner of every flow: of a packet to a VIP by its source, of one to a local address, or to a client
     /// of a NAT server, by its destination; with SNAT see [`Outbound`]. Hands over what another worker owns, and ends what is not for us.
     fn steer(&mut self, burst: &mut Burst<I::Packet>) {
@@ -325,8 +332,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let query = self.table.announce(headers.key, headers.protocol);
             burst.queries.push(query);
         }
-        self.table
-            .find_candidates(&burst.queries, &mut burst.candidates);
+        self.table.find_candidates(&burst.queries, &mut burst.candidates);
     }
 }
 

@@ -26,6 +26,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         query: &Query,
         candidate: u32,
     ) -> Option<NeighbourId> {
+        #[cfg(test)]
+        if self.only_long {
+            return None;
+        }
         if !is_plain(headers) {
             return None;
         }
@@ -83,12 +87,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         id: RecordId,
         hash: u64,
     ) -> Option<NeighbourId> {
+        #[cfg(test)]
+        if self.only_long {
+            return None;
+        }
         let record = self.table.get(id);
         let (server, neighbour) = (record.server, record.neighbour_in);
         let is_established = headers.protocol != ipv4::TCP || record.state == TcpState::Established as u8;
         let state = &self.servers[server as usize];
-        let room = usize::from(self.least_mtu)
-            .saturating_sub(tun::overhead(&state.tunnel, state.end.is_ipv6()));
+        let room =
+            usize::from(self.least_mtu).saturating_sub(tun::overhead(&state.tunnel, state.end.is_ipv6()));
         if !is_plain(headers)
             || record.mode() != Mode::Tun
             || record.flags.has(Flags::EXTENDED)

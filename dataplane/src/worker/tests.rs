@@ -47,6 +47,7 @@ mod snat;
 mod special;
 mod split;
 mod steering;
+mod straight;
 mod tcp;
 mod templates;
 mod toa;
