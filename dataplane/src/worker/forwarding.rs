@@ -28,6 +28,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Forwards every flow of the burst.
     pub(super) fn forward(&mut self, burst: &mut Burst<I::Packet>) {
         self.table.forget_recent();
+        // A connection that is known needs no steering: whose neighbour is cached has been found to be ours. When addresses
+        // change all connections forget their neighbours; until all have, everyone is asked.
+        let all_asked = self.sweep.is_of_all();
         for index in 0..burst.flows.len() {
             let place = burst.flows[index];
             let Some(mut packet) = burst.take(place) else {
@@ -36,30 +39,41 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let at = usize::from(place);
             let headers = &burst.headers[at];
             let (query, candidate) = (&burst.queries[index], burst.candidates[index]);
-            if let Some(neighbour) = self.go_straight(&mut packet, headers, query, candidate) {
-                self.resolve(neighbour, packet);
-                continue;
+            if !all_asked {
+                let mut next = self.go_straight(&mut packet, headers, query, candidate);
+                if next.is_none() && headers.kind == Kind::Flow {
+                    next = self.tunnel_straight(&mut packet, headers, query, candidate);
+                }
+                if let Some(neighbour) = next {
+                    self.resolve(neighbour, packet);
+                    continue;
+                }
             }
             // A packet earlier in the burst may have opened this one's connection, or ended it.
             let hit = self.table.confirm(query, candidate);
-            if let Some(hit) = hit
-                && self.table.get(hit.id).mode() == Mode::Tun
-                && let Some(neighbour) = self.tunnel_straight(&mut packet, headers, hit.id, query.hash)
-            {
-                self.resolve(neighbour, packet);
-                continue;
-            }
-            if !burst.is_settled(place)
-                && (hit.is_none() || !self.steers())
-                && let Some(elsewhere) = self.look_elsewhere(hit, headers, &packet)
-            {
-                match elsewhere {
+            let is_known =
+                !all_asked && hit.is_some_and(|hit| self.cached_neighbour(hit) != NeighbourId::NONE);
+            if !is_known && !burst.is_settled(place) {
+                match self.home_of(headers, &packet) {
+                    Ok(owner) if owner == self.number => {}
                     Ok(owner) => {
-                        let arrival = burst.arrival(place).settled();
-                        self.hand_over(owner, arrival, packet);
+                        self.hand_over(owner, burst.arrival(place), packet);
+                        continue;
                     }
-                    Err(reason) => self.discard(packet, reason),
+                    Err(reason) => {
+                        self.discard(packet, reason);
+                        continue;
+                    }
                 }
+            }
+            if hit.is_none()
+                && self.outbound == Outbound::Both
+                && !burst.is_settled(place)
+                && let Some(owner) =
+                    self.second_owner(&super::ends::of(headers, packet.bytes()), headers.protocol)
+            {
+                let arrival = burst.arrival(place).settled();
+                self.hand_over(owner, arrival, packet);
                 continue;
             }
             match self.forward_flow(&mut packet, headers, burst.ports[at], hit) {
@@ -70,25 +84,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
         }
-    }
-
-    /// Where a packet goes that is none of this worker's: to the one that opens its connection, or nowhere at all. Steering
-    /// has found that out before, but for a lone worker, and for packets that two workers may know.
-    #[inline(never)]
-    fn look_elsewhere(
-        &self,
-        hit: Option<Hit>,
-        headers: &Headers,
-        packet: &I::Packet,
-    ) -> Option<Result<u8, DropReason>> {
-        let ends = super::ends::of(headers, packet.bytes());
-        if !self.steers() {
-            return self.owner_of(&ends).err().map(Err);
-        }
-        let is_asked = hit.is_none() && self.outbound == Outbound::Both;
-        is_asked
-            .then(|| self.second_owner(&ends, headers.protocol))?
-            .map(Ok)
     }
 
     /// Decides on one packet and rewrites it; the way that it goes.
@@ -197,16 +192,22 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The neighbour that the packet goes to, looked up once per connection and direction.
     #[inline]
     pub(super) fn neighbour_of(&mut self, hit: Hit) -> Result<NeighbourId, Refusal> {
+        let known = self.cached_neighbour(hit);
+        if known != NeighbourId::NONE && !self.neighbours.any_down() {
+            Ok(known)
+        } else {
+            self.find_neighbour(hit, known)
+        }
+    }
+
+    /// The neighbour that packets of this direction were sent to, if it is remembered.
+    #[inline]
+    fn cached_neighbour(&self, hit: Hit) -> NeighbourId {
         let record = self.table.get(hit.id);
-        let known = match hit.direction {
+        NeighbourId(match hit.direction {
             Direction::Inbound => record.neighbour_in,
             Direction::Outbound => record.neighbour_out,
-        };
-        if known != 0 && !self.neighbours.any_down() {
-            Ok(NeighbourId(known))
-        } else {
-            self.find_neighbour(hit, NeighbourId(known))
-        }
+        })
     }
 
     #[cold]

@@ -5,7 +5,7 @@
 //! (`worker::tests::straight`).
 
 use super::{Io, Worker};
-use crate::flow::{Direction, Flags, FlowIndex, Mode, Query, RecordId, TcpState};
+use crate::flow::{Direction, Flags, FlowIndex, Mode, Query, TcpState};
 use crate::forward::{fullnat, nat, tun};
 use crate::neighbour::NeighbourId;
 use crate::packet::checksum::Delta;
@@ -84,14 +84,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         &mut self,
         packet: &mut I::Packet,
         headers: &Headers,
-        id: RecordId,
-        hash: u64,
+        query: &Query,
+        candidate: u32,
     ) -> Option<NeighbourId> {
         #[cfg(test)]
         if self.only_long {
             return None;
         }
-        let record = self.table.get(id);
+        let (record, _) = self.table.candidate_mut(query, candidate)?;
         let (server, neighbour) = (record.server, record.neighbour_in);
         let is_established = headers.protocol != ipv4::TCP || record.state == TcpState::Established as u8;
         let state = &self.servers[server as usize];
@@ -106,12 +106,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             || !state.path_mtu.is_unknown()
             || self.neighbours.any_down()
             || self.snapshot.presence(server) != Presence::Here
-            || self.wrap(packet, headers, server, hash).is_err()
+            || self.wrap(packet, headers, server, query.hash).is_err()
         {
             return None;
         }
-        self.table.get_mut(id).stamp(self.now);
-        self.stats.servers[server as usize].count(Direction::Inbound, headers);
+        let (record, direction) = self.table.candidate_mut(query, candidate)?;
+        record.stamp(self.now);
+        self.stats.servers[server as usize].count(direction, headers);
         Some(NeighbourId(neighbour))
     }
 }
