@@ -12,12 +12,17 @@ use super::{Job, frames};
 use crate::engine::{Frame, TickClock, mesh, pin};
 use anyhow::{Context, Result};
 use dataplane::flow::TagIndex;
+use dataplane::packet::Packet;
 use dataplane::service::Snapshot;
 use dataplane::worker::{Mailbox, Sizes, Worker, WorkerStats};
 use dpdk::{Eal, Mempool, clock};
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+/// The part of a second that a turn without packets takes at the most.
+const LONGEST_IDLE: u64 = 1_000_000;
 
 /// The ways of one worker to all others.
 pub(super) type Others = Vec<(Arc<WorkerStats>, Arc<Mailbox>)>;
@@ -76,8 +81,21 @@ pub(super) fn worker<B: Buffers>(
 /// Where workers meet between windows.
 struct Meeting {
     barrier: Barrier,
-    /// Frames of those that have too many, for those that have too few.
-    surplus: Mutex<Vec<Frame>>,
+    /// The frames of all.
+    frames: Mutex<Vec<Frame>>,
+}
+
+impl Meeting {
+    fn frames(&self) -> MutexGuard<'_, Vec<Frame>> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The part of one of so many workers: frames that lie side by side, in the order of memory, as at the start.
+pub(super) fn share<P: Packet>(frames: &mut [P], number: u8, workers: u8) -> Range<usize> {
+    frames.sort_unstable_by_key(|frame| frame.bytes().as_ptr());
+    let (at, each) = (usize::from(number), frames.len() / usize::from(workers.max(1)));
+    at * each..(at + 1) * each
 }
 
 /// What a worker is told.
@@ -113,14 +131,20 @@ impl Crew {
         let snapshot = setup::snapshot(job.path, workers, room.saturating_mul(workers.into()))?;
         let meeting = Arc::new(Meeting {
             barrier: Barrier::new(workers.into()),
-            surplus: Mutex::default(),
+            frames: Mutex::default(),
         });
         let mut hands = Vec::new();
         let mut learning = Vec::new();
         let ways = posts(workers).into_iter().zip(mesh(workers.into()));
         for ((post, rings), (&cpu, own)) in ways.zip(cpus.iter().zip(&flows)) {
-            let frames = frames(job.workers);
-            let io = Station::new(pool, frames, job.shape, Servers::of(job.path.mode), rings)?;
+            let number = post.number;
+            let io = Station::new(
+                pool,
+                frames(job.workers),
+                job.shape,
+                Servers::of(job.path.mode),
+                rings,
+            )?;
             let (eal, snapshot, own) = (eal.clone(), Arc::clone(&snapshot), Arc::clone(own));
             let hugepages = eal.has_hugepages();
             let build = move || worker(post, snapshot, room, hugepages, io);
@@ -136,7 +160,8 @@ impl Crew {
                     ticks: TickClock::start(&eal),
                     hz: clock::hz(&eal),
                     meeting,
-                    frames,
+                    number,
+                    workers,
                     shares_cpu,
                 };
                 // Who started this listens until it has heard of all.
@@ -220,7 +245,8 @@ struct Seat {
     ticks: TickClock,
     hz: u64,
     meeting: Arc<Meeting>,
-    frames: usize,
+    number: u8,
+    workers: u8,
     /// Other workers need its CPU when it has nothing to do.
     shares_cpu: bool,
 }
@@ -268,52 +294,56 @@ impl Seat {
         let sent = stats.sent.get();
         let handed_before: u64 = handed();
         let (cpu, start) = (cpu_time(), clock::now());
-        let busy = self.turn_until(window.until);
+        let idle = self.turn_until(window.until);
         let counts = clock::now() - start;
+        let ns = |counts: u64| (counts as f64 * 1e9 / self.hz as f64) as u64;
         let sample = Sample {
             sent: stats.sent.get() - sent,
             handed_over: handed() - handed_before,
             cpu: cpu_time() - cpu,
-            busy,
-            wall: (counts as f64 * 1e9 / self.hz as f64) as u64,
+            idle: ns(idle),
+            wall: ns(counts),
         };
         self.end_window();
         sample
     }
 
-    /// Turns until that time; which part of it went into turns with packets.
-    fn turn_until(&mut self, until: u64) -> f64 {
-        let start = clock::now();
-        let (mut before, mut busy) = (start, 0);
+    /// Turns until that time; what turns without packets took, in counts. One that somebody else has interrupted says nothing
+    /// of that, and counts as a short one.
+    fn turn_until(&mut self, until: u64) -> u64 {
+        let longest = self.hz / LONGEST_IDLE;
+        let (mut before, mut idle) = (clock::now(), 0);
         while before < until {
             let packets = self.worker.turn(self.ticks.at(before));
-            let after = clock::now();
-            if packets > 0 {
-                busy += after - before;
-            } else if self.shares_cpu {
+            if packets == 0 && self.shares_cpu {
                 std::thread::yield_now();
+            }
+            let after = clock::now();
+            if packets == 0 {
+                idle += (after - before).min(longest);
             }
             before = after;
         }
-        busy as f64 / (before - start).max(1) as f64
+        idle
     }
 
-    /// Sends what is under way, and gives each worker as many frames as it had: those that were handed over more than they
-    /// handed over have others' frames.
+    /// Sends what is under way, and gives each worker its own frames again: they have followed the packets, so that some have
+    /// more than others by now, and all of them some that another CPU's caches have.
     fn end_window(&mut self) {
         self.worker.io_mut().rest();
         self.meeting.barrier.wait();
         // From here on nobody hands over.
         while self.turn() > 0 {}
-        let surplus = || {
-            self.meeting
-                .surplus
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        surplus().extend(self.worker.io_mut().surplus(self.frames));
-        self.meeting.barrier.wait();
-        self.worker.io_mut().refill(self.frames, &mut surplus());
+        self.meeting.frames().extend(self.worker.io_mut().take_frames());
+        // One after the other, from the end: what is left are the first ones' parts.
+        for number in (0..self.workers).rev() {
+            self.meeting.barrier.wait();
+            if number == self.number {
+                let mut frames = self.meeting.frames();
+                let own = share(&mut frames, number, number + 1);
+                self.worker.io_mut().put_frames(frames.drain(own));
+            }
+        }
         self.meeting.barrier.wait();
     }
 }

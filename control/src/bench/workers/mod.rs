@@ -166,43 +166,51 @@ fn measure(options: &Options, job: &Job, cpus: &[u16], eal: &Eal, pool: &Mempool
     }
     let shares = shares(options);
     let mut crew = Crew::start(eal, pool, job, cpus, &shares)?;
-    let mut processes = match options.against_processes {
-        true => Some(Processes::start(job, cpus)?),
-        false => None,
-    };
-    let hz = clock::hz(eal);
-    let next = |order| {
-        let counts = |ns: u64| (u128::from(ns) * u128::from(hz) / 1_000_000_000) as u64;
-        let from = clock::now() + counts(WARM_UP);
-        Window {
-            order,
-            from,
-            until: from + counts(WINDOW),
+    let mut rows = Vec::new();
+    if options.against_processes {
+        let mut processes = Processes::start(job, cpus)?;
+        let mut windows = [Windows::default(), Windows::default()];
+        for _ in 0..options.windows {
+            windows[0]
+                .0
+                .push(undisturbed(cpus, || crew.window(next(eal, 0)))?);
+            windows[1]
+                .0
+                .push(undisturbed(cpus, || processes.window(next(eal, 0)))?);
         }
-    };
-    let mut of_shares: Vec<Windows> = shares.iter().map(|_| Windows::default()).collect();
-    let mut of_processes = Windows::default();
-    for _ in 0..options.windows {
-        for (order, windows) in of_shares.iter_mut().enumerate() {
-            windows.0.push(undisturbed(cpus, || crew.window(next(order)))?);
-            // Beside the one that it is compared with.
-            if let (0, Some(processes)) = (order, &mut processes) {
-                of_processes
+        processes.finish()?;
+        let [home, of_processes] = &windows;
+        rows.push(Row::workers(job, cpus, 0, home, home));
+        rows.push(Row::processes(job, cpus, of_processes, home));
+    }
+    // Not between those: a hop leaves its traces in the caches.
+    if shares.len() > 1 || !options.against_processes {
+        let mut windows: Vec<Windows> = shares.iter().map(|_| Windows::default()).collect();
+        for _ in 0..options.windows {
+            for (order, windows) in windows.iter_mut().enumerate() {
+                windows
                     .0
-                    .push(undisturbed(cpus, || processes.window(next(0)))?);
+                    .push(undisturbed(cpus, || crew.window(next(eal, order)))?);
             }
         }
+        let home = windows.first().context("no window")?;
+        for (&hops, windows) in shares.iter().zip(&windows) {
+            rows.push(Row::workers(job, cpus, hops, windows, home));
+        }
     }
+    // Where packets were dropped there are no figures.
     crew.finish()?;
-    if let Some(processes) = processes {
-        processes.finish()?;
+    rows.iter().try_for_each(|row| print(options.json, row))
+}
+
+/// The next window, of that order of packets.
+fn next(eal: &Eal, order: usize) -> Window {
+    let hz = u128::from(clock::hz(eal));
+    let counts = |ns: u64| (u128::from(ns) * hz / 1_000_000_000) as u64;
+    let from = clock::now() + counts(WARM_UP);
+    Window {
+        order,
+        from,
+        until: from + counts(WINDOW),
     }
-    let home = of_shares.first().context("no window")?;
-    for (&hops, windows) in shares.iter().zip(&of_shares) {
-        print(options.json, &Row::workers(job, cpus, hops, windows, home))?;
-    }
-    if options.against_processes {
-        print(options.json, &Row::processes(job, cpus, &of_processes, home))?;
-    }
-    Ok(())
 }

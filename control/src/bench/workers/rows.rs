@@ -19,7 +19,7 @@ struct Part {
     cpu: Option<u16>,
     /// CPU time for each packet that was sent, ns, less that of idle turns.
     packet: Cost,
-    /// Which part of the time went into turns with packets.
+    /// Which part of that time went into turns with packets.
     busy: f64,
     /// Packets in a microsecond by the clock, best window.
     mpps: f64,

@@ -129,15 +129,14 @@ impl<B: Buffers> Station<B> {
         self.talk = Talk::Quiet;
     }
 
-    /// Takes out the frames beyond so many: those of others, who have too few.
-    pub(super) fn surplus(&mut self, keep: usize) -> impl Iterator<Item = B::Packet> {
-        self.free.drain(keep.min(self.free.len())..)
+    /// Takes out all frames.
+    pub(super) fn take_frames(&mut self) -> impl Iterator<Item = B::Packet> {
+        self.free.drain(..)
     }
 
-    /// Puts in what is missing to so many, as far as there are some.
-    pub(super) fn refill(&mut self, keep: usize, from: &mut Vec<B::Packet>) {
-        let missing = keep.saturating_sub(self.free.len());
-        self.free.extend(from.drain(from.len().saturating_sub(missing)..));
+    /// Puts frames in.
+    pub(super) fn put_frames(&mut self, frames: impl IntoIterator<Item = B::Packet>) {
+        self.free.extend(frames);
     }
 
     /// How many frames wait to be sent by clients or servers.

@@ -7,12 +7,13 @@ use super::super::io::tests::Heap;
 use super::super::report::Path;
 use super::super::request::Shape;
 use super::super::setup;
-use super::crew::{posts, worker};
+use super::crew::{posts, share, worker};
 use super::exchanges::{Exchange, by_owner, order};
 use super::station::Station;
 use super::{choose, frames};
 use crate::engine::mesh;
 use dataplane::flow::TagIndex;
+use dataplane::packet::{Packet, TestPacket};
 use dataplane::time::Tick;
 use dataplane::worker::Worker;
 use std::sync::Arc;
@@ -123,17 +124,26 @@ fn as_many_packets_hop_as_are_told_to() {
     }
 }
 
+/// Whoever comes last in number takes the end, and what is left is shared among the rest.
 #[test]
-fn frames_come_back_to_those_who_have_too_few() {
-    let path = Path::all().next().unwrap();
-    let mut workers = start(path, Shape::default(), 2);
-    let mut surplus: Vec<_> = workers[0].io_mut().surplus(10).collect();
-    assert_eq!(surplus.len(), FRAMES - 10);
-    workers[1].io_mut().refill(FRAMES + 20, &mut surplus);
-    workers[0].io_mut().refill(FRAMES - 20, &mut surplus);
-    assert!(surplus.is_empty());
-    let free = workers.iter_mut().map(|worker| worker.io_mut().free());
-    assert_eq!(free.collect::<Vec<_>>(), [FRAMES - 20, FRAMES + 20]);
+fn each_worker_gets_as_many_frames_that_lie_side_by_side() {
+    let mut frames: Vec<TestPacket> = (0..30).map(|_| TestPacket::new(&[0; 60])).collect();
+    frames.reverse();
+    frames.swap(3, 17);
+    let mut last = None;
+    for number in (0..3).rev() {
+        let own = share(&mut frames, number, number + 1);
+        let own: Vec<_> = frames.drain(own).collect();
+        assert_eq!(own.len(), 10);
+        for frame in own.iter().rev() {
+            let at = frame.bytes().as_ptr();
+            assert!(last.is_none_or(|last| at < last), "{number}");
+            last = Some(at);
+        }
+        // Freed memory would come back.
+        std::mem::forget(own);
+    }
+    assert!(frames.is_empty());
 }
 
 #[test]

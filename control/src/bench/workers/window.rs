@@ -21,10 +21,17 @@ pub(super) struct Sample {
     pub(super) handed_over: u64,
     /// CPU time of its thread, ns.
     pub(super) cpu: u64,
-    /// Which part of the time went into turns with packets, 0 to 1.
-    pub(super) busy: f64,
+    /// What turns without packets took of that, ns.
+    pub(super) idle: u64,
     /// How long it took by the clock, ns.
     pub(super) wall: u64,
+}
+
+impl Sample {
+    /// CPU time of turns with packets, ns.
+    fn work(&self) -> f64 {
+        self.cpu.saturating_sub(self.idle) as f64
+    }
 }
 
 /// What all workers did in a window, by their numbers.
@@ -33,7 +40,7 @@ pub(super) type Samples = Vec<Sample>;
 /// CPU time for each packet sent, without idle turns, ns; none where nothing was sent.
 pub(super) fn ns(samples: &[Sample]) -> Option<f64> {
     let sent: u64 = samples.iter().map(|sample| sample.sent).sum();
-    let work: f64 = samples.iter().map(|sample| sample.cpu as f64 * sample.busy).sum();
+    let work: f64 = samples.iter().map(Sample::work).sum();
     (sent > 0).then(|| work / sent as f64)
 }
 
@@ -59,9 +66,9 @@ impl Windows {
         rates.fold(0.0, f64::max)
     }
 
-    /// Which part of the time went into turns with packets, on average over workers and windows.
+    /// Which part of the CPU time went into turns with packets, on average over workers and windows.
     pub(super) fn busy(&self, worker: Option<usize>) -> f64 {
-        self.mean(worker, |sample| sample.busy, |_| 1.0)
+        self.mean(worker, Sample::work, |sample| sample.cpu as f64)
     }
 
     /// How often a packet is handed over, on average.
@@ -119,12 +126,12 @@ pub(super) struct Ratio {
 mod tests {
     use super::*;
 
-    fn sample(sent: u64, cpu: u64, busy: f64) -> Sample {
+    fn sample(sent: u64, cpu: u64, idle: u64) -> Sample {
         Sample {
             sent,
             handed_over: sent / 4,
             cpu,
-            busy,
+            idle,
             wall: 1000,
         }
     }
@@ -132,8 +139,8 @@ mod tests {
     #[test]
     fn idle_turns_cost_nothing_and_workers_add_up() {
         let windows = Windows(vec![
-            vec![sample(10, 1000, 1.0), sample(30, 2000, 0.5)],
-            vec![sample(10, 2000, 1.0), sample(0, 0, 0.0)],
+            vec![sample(10, 1000, 0), sample(30, 2000, 1000)],
+            vec![sample(10, 2000, 0), sample(0, 2000, 2000)],
         ]);
         let first = windows.cost(Some(0));
         assert_eq!((first.best, first.median), (100.0, 200.0));
@@ -146,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_ratio_above_one_is_the_first_one_s_advantage() {
-        let of = |cpu: [u64; 3]| Windows(cpu.map(|cpu| vec![sample(10, cpu, 1.0)]).into());
+        let of = |cpu: [u64; 3]| Windows(cpu.map(|cpu| vec![sample(10, cpu, 0)]).into());
         let ratio = ratio(&of([100, 200, 300]), &of([110, 210, 600]));
         assert_eq!(ratio.best, 1.1);
         assert_eq!(ratio.median, 1.1);
