@@ -127,7 +127,7 @@ mod tests {
         after[3] += 6000;
         // 2 GHz: 3,000 ns for 100 packets.
         let window = each(&before, &after, 100, 2_000_000_000);
-        assert_eq!(window, [0.0, 0.0, 0.0, 30.0, 0.0, 0.0, 0.0]);
+        assert_eq!(window, [0.0, 0.0, 30.0, 0.0, 0.0, 0.0]);
         let mut other = [1.0; STAGES];
         other[3] = 20.0;
         let row = Row::new(Path::v4(Mode::Fullnat), 7, &[window, other]);
