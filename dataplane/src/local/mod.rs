@@ -16,6 +16,7 @@
 
 mod addresses;
 mod arena;
+mod chains;
 mod closing;
 mod counts;
 mod lifecycle;

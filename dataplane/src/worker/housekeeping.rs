@@ -1,10 +1,11 @@
 //! What a worker does between bursts: orders from control, timers, neighbours, announcements, sweeps; snapshots in
 //! [`super::adoption`]. Each has a budget, so that no turn grows long; what is left over is done at the next.
 
+use super::connection::pair_of;
 use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
 use super::{Io, Sizes, Worker};
-use crate::flow::{FlowIndex, RecordId, Verdict};
+use crate::flow::{Flags, FlowIndex, Mode, RecordId, Verdict};
 use crate::neighbour::{self, Announcer};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
@@ -127,7 +128,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             if self.behind && step < TIMER_BUDGET {
                 match self.wheel.pop_due(self.table.records_mut(), self.now) {
                     Some(id) => {
-                        self.table.announce_removal(self.table.get(id));
+                        self.announce_end(id);
                         next = id;
                     }
                     None => self.behind = false,
@@ -139,6 +140,21 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             } else if !self.behind && step > TIMERS_AHEAD {
                 break;
             }
+        }
+    }
+
+    /// Asks the cache for what the end of a connection takes beside its record, if its time is up as far as can be seen.
+    fn announce_end(&self, id: RecordId) {
+        let record = self.table.get(id);
+        let deadline = self.snapshot.timeouts_of(record).deadline(record);
+        if Verdict::at(deadline, self.now) != Verdict::Expired {
+            return;
+        }
+        self.table.announce_removal(record);
+        if record.mode() == Mode::Fullnat && !record.is_template() {
+            let (pair, port) = (pair_of(&self.table, record), record.outbound.destination_port());
+            let closing = record.flags.has(Flags::CLOSING_LISTED);
+            self.locals.announce_release(&pair, port, id, closing);
         }
     }
 
