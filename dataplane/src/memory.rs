@@ -3,9 +3,9 @@
 
 use std::fs::File;
 use std::io;
-use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
 
 use bytemuck::Pod;
 use memmap2::{Advice, MmapMut, MmapOptions};
@@ -29,12 +29,14 @@ pub enum Pages {
 
 /// A fixed number of zeroed elements, in memory that is only taken from the system as it is first touched.
 pub struct Slab<T: Pod> {
+    /// Owns the memory.
     map: MmapMut,
-    /// Where in the mapping the slab is, in bytes.
-    part: Range<usize>,
+    /// The first element, within `map`: kept, since elements are looked up all the time.
+    start: NonNull<T>,
     len: usize,
+    /// The bytes from there on that are its own: whole pages.
+    bytes: usize,
     pages: Pages,
-    elements: PhantomData<T>,
 }
 
 impl<T: Pod> Slab<T> {
@@ -59,16 +61,16 @@ impl<T: Pod> Slab<T> {
                 bytes.max(1).checked_next_multiple_of(PAGE)
             })
             .ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "a slab larger than memory"))?;
-        let (map, first, pages) = match hugepages.then(|| map_huge(bytes)).flatten() {
+        let (mut map, first, pages) = match hugepages.then(|| map_huge(bytes)).flatten() {
             Some((map, first)) => (map, first, Pages::Huge),
             None => map_plain(bytes)?,
         };
         Ok(Slab {
-            part: first..first + bytes,
+            start: NonNull::from(&mut map[first..]).cast(),
             map,
             len,
+            bytes,
             pages,
-            elements: PhantomData,
         })
     }
 
@@ -90,7 +92,7 @@ impl<T: Pod> Slab<T> {
 
     /// Takes all the memory from the system now, so that no first use has to wait for a page to be cleared.
     pub fn touch(&mut self) {
-        for page in self.map[self.part.clone()].chunks_mut(PAGE) {
+        for page in bytemuck::cast_slice_mut::<T, u8>(self).chunks_mut(PAGE) {
             // Opaque to the compiler, or it would see that nothing changes and leave it out.
             page[0] = std::hint::black_box(page[0]);
         }
@@ -111,8 +113,8 @@ impl<T: Pod> Slab<T> {
         // A word for each page of the smallest size, also within hugepages; its upper two bits: there, or swapped out.
         const WORD: usize = 8;
         const THERE: u8 = 0b1100_0000;
-        let mut words = vec![0; self.bytes() / PAGE * WORD];
-        let first = self.deref().as_ptr() as usize / PAGE;
+        let mut words = vec![0; self.bytes / PAGE * WORD];
+        let first = self.start.as_ptr() as usize / PAGE;
         File::open("/proc/self/pagemap")?.read_exact_at(&mut words, (first * WORD) as u64)?;
         let (words, _) = words.as_chunks::<WORD>();
         let there = words
@@ -124,7 +126,7 @@ impl<T: Pod> Slab<T> {
     /// The memory it takes once all of it has been touched, in bytes: whole pages.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.part.len()
+        self.bytes
     }
 }
 
@@ -171,15 +173,20 @@ fn map_plain(bytes: usize) -> io::Result<(MmapMut, usize, Pages)> {
     Ok((map, 0, if joined { Pages::Transparent } else { Pages::Plain }))
 }
 
+// SAFETY: a slab owns its memory as a `Vec<T>` does; `start` is a place in `map`, which may go to other threads itself.
+unsafe impl<T: Pod + Send> Send for Slab<T> {}
+// SAFETY: as above; a shared slab only gives shared references.
+unsafe impl<T: Pod + Sync> Sync for Slab<T> {}
+
 impl<T: Pod> Deref for Slab<T> {
     type Target = [T];
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the part lies in the mapping and is page-aligned (`ALIGNMENT_HOLDS`), at least `len * size_of::<T>()`
-        // bytes long (`new`), initialised (anonymous memory reads as zero), lives as long as `self`, and any bytes are
-        // a `T` because `T: Pod`.
-        unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(self.part.start).cast(), self.len) }
+        // SAFETY: from `start` on the mapping is page-aligned (`ALIGNMENT_HOLDS`), at least `len * size_of::<T>()` bytes
+        // long (`new`), initialised (anonymous memory reads as zero), lives as long as `self`, and any bytes are a
+        // `T` because `T: Pod`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
@@ -187,7 +194,7 @@ impl<T: Pod> DerefMut for Slab<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`; `&mut self` makes it the only reference.
-        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().add(self.part.start).cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 

@@ -19,8 +19,7 @@ use crate::arch::prefetch;
 use crate::memory::{Pages, Slab};
 
 /// The share of slots, in percent, that are taken when the index holds the entries it was made for. Two
-/// entries then cost 16 bytes, and 92 to 97 % of them are at home in
-/// an arena that is full or nine tenths full.
+/// entries then cost 16 bytes; 93 % of them are at home in a full arena, 96 % in one that is full to nine tenths.
 /// What a fuller index saves in memory it pays in second bucket lines.
 const FILL_PERCENT: usize = 80;
 /// Room for entries that found no bucket. Also what makes the smallest indices safe.

@@ -105,10 +105,11 @@ impl Wheel {
         if ahead > RING / 4 * 3 {
             (slot, ahead) = (self.current, 0);
         }
-        let place = place_of(
-            usize::from(ahead >> SHIFTS[1] != 0) + usize::from(ahead >> SHIFTS[2] != 0),
-            slot,
-        );
+        let place = match ahead {
+            _ if ahead >> SHIFTS[1] == 0 => place_of(0, slot),
+            _ if ahead >> SHIFTS[2] == 0 => place_of(1, slot),
+            _ => place_of(2, slot),
+        };
         let first = self.heads[place];
         let record = &mut records[id.index()];
         record.next = first;

@@ -130,6 +130,10 @@ pub struct Taken {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortPlace(u64);
 
+/// Where a port will most likely be put that comes back; zero, nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReleaseHint(u32);
+
 /// Why no local port was handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum TakeError {

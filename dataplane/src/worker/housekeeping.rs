@@ -6,6 +6,7 @@ use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
 use super::{Io, Sizes, Worker};
 use crate::flow::{Flags, FlowIndex, Mode, RecordId, Verdict};
+use crate::local::ReleaseHint;
 use crate::neighbour::{self, Announcer};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
@@ -122,19 +123,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn expire(&mut self) {
         self.behind = true;
         // What is due waits for a few others, while what its end takes comes from memory.
-        let mut due = [RecordId::NONE; TIMERS_AHEAD];
+        let mut due = [(RecordId::NONE, ReleaseHint::default()); TIMERS_AHEAD];
         for step in 0..TIMER_BUDGET + TIMERS_AHEAD {
-            let mut next = RecordId::NONE;
+            let mut next = (RecordId::NONE, ReleaseHint::default());
             if self.behind && step < TIMER_BUDGET {
                 match self.wheel.pop_due(self.table.records_mut(), self.now) {
                     Some(id) => {
-                        self.announce_end(id);
-                        next = id;
+                        next = (id, self.announce_end(id));
                     }
                     None => self.behind = false,
                 }
             }
-            let id = std::mem::replace(&mut due[step % TIMERS_AHEAD], next);
+            let (_, hint) = due[(step + TIMERS_AHEAD / 2) % TIMERS_AHEAD];
+            self.locals.announce_queue(hint);
+            let (id, _) = std::mem::replace(&mut due[step % TIMERS_AHEAD], next);
             if id != RecordId::NONE {
                 self.time_is_up(id);
             } else if !self.behind && step > TIMERS_AHEAD {
@@ -144,18 +146,20 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Asks the cache for what the end of a connection takes beside its record, if its time is up as far as can be seen.
-    fn announce_end(&self, id: RecordId) {
+    /// What [`crate::local::LocalPorts::announce_queue`] is to know some time later.
+    fn announce_end(&self, id: RecordId) -> ReleaseHint {
         let record = self.table.get(id);
         let deadline = self.snapshot.timeouts_of(record).deadline(record);
         if Verdict::at(deadline, self.now) != Verdict::Expired {
-            return;
+            return ReleaseHint::default();
         }
         self.table.announce_removal(record);
-        if record.mode() == Mode::Fullnat && !record.is_template() {
-            let (pair, port) = (pair_of(&self.table, record), record.outbound.destination_port());
-            let closing = record.flags.has(Flags::CLOSING_LISTED);
-            self.locals.announce_release(&pair, port, id, closing);
+        if record.mode() != Mode::Fullnat || record.is_template() {
+            return ReleaseHint::default();
         }
+        let (pair, port) = (pair_of(&self.table, record), record.outbound.destination_port());
+        let closing = record.flags.has(Flags::CLOSING_LISTED);
+        self.locals.announce_release(&pair, port, id, closing)
     }
 
     /// The timer of a connection has fired: it ends, unless it has been seen since, or is held.
