@@ -249,7 +249,7 @@ mod tests {
         for len in [1, 262_143, 262_144, 262_145, 700_001] {
             let mut slab = Slab::<u64>::new(len, true).unwrap();
             let huge = slab.pages() == Pages::Huge;
-            assert!(!huge || slab.as_ptr() as usize % HUGE_PAGE == 0);
+            assert!(!huge || (slab.as_ptr() as usize).is_multiple_of(HUGE_PAGE));
             for (at, word) in slab.iter_mut().enumerate() {
                 assert_eq!(std::mem::replace(word, at as u64), 0);
             }
