@@ -74,9 +74,9 @@ fn fragments(config: &Config) -> Result<()> {
 /// A buffer of 64 kB with its headroom.
 const PER_BUFFER: u64 = 66 << 10;
 /// A record, and its share of the index, which is made for twice as many entries: both directions.
-const PER_CONNECTION: u64 = 91;
-/// Local ports: the place of a port set in its index, and two words in tables beside the records.
-const PER_LOCAL_PORT: u64 = 30;
+const PER_CONNECTION: u64 = 81;
+/// Local ports: two words each in two tables beside the records, and a share of port sets and of how these are found.
+const PER_LOCAL_PORT: u64 = 20;
 /// Scheduler, local cursor and snapshot.
 const PER_SERVICE: u64 = 1024;
 /// Counters, state, snapshot and its place in a scheduler.
@@ -152,7 +152,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.starts_with("gw.yaml:2:3: node.limits.connections: tables and packets need 18"),
+            error.starts_with("gw.yaml:2:3: node.limits.connections: tables and packets need 16"),
             "{error}"
         );
         assert!(error.contains(" MB are free; lower it to "), "{error}");

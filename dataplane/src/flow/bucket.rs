@@ -1,25 +1,25 @@
-//! One bucket of the tag index: a cache line of eight tagged ids. Only the index uses it; it knows nothing of
+//! One bucket of the tag index: a cache line of ten tagged ids. Only the index uses it; it knows nothing of
 //! where it lies.
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::arch::equal_lanes;
+use crate::arch::equal_ten;
 
 /// Entries in a bucket.
-pub(super) const SLOTS: usize = 8;
+pub(super) const SLOTS: usize = 10;
+/// The bits of [`Bucket::state`] that are about single slots.
+const AWAY: u32 = (1 << SLOTS) - 1;
 
 /// A bucket; zeroed, it is empty.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
+    pub(super) ids: [u32; SLOTS],
     /// 0 = free.
     pub(super) tags: [u16; SLOTS],
-    pub(super) ids: [u32; SLOTS],
-    /// Entries whose home this is and that live elsewhere.
-    pub(super) overflow: u32,
-    /// Bit per slot: the entry there is not at home.
-    pub(super) away: u32,
-    spare: [u32; 2],
+    /// Bit per slot, from the lowest on: the entry there is not at home. Above: how many entries whose home this is live
+    /// elsewhere, which is no more than another bucket and the stash hold.
+    state: u32,
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
@@ -28,7 +28,7 @@ impl Bucket {
     /// Bit per slot whose tag this is.
     #[inline(always)]
     pub(super) fn matches(&self, tag: u16) -> u32 {
-        equal_lanes(&self.tags, tag)
+        equal_ten(&self.tags, tag)
     }
 
     #[inline]
@@ -42,7 +42,7 @@ impl Bucket {
     pub(super) fn find(&self, tag: u16, accept: &mut impl FnMut(u32) -> bool) -> Option<u32> {
         let mut mask = self.matches(tag);
         while mask != 0 {
-            let id = self.ids[mask.trailing_zeros() as usize % SLOTS];
+            let id = self.ids[mask.trailing_zeros() as usize];
             if accept(id) {
                 return Some(id);
             }
@@ -52,19 +52,54 @@ impl Bucket {
     }
 
     /// The slot that holds exactly this entry, at home here or away.
+    #[inline]
     pub(super) fn slot_of(&self, tag: u16, id: u32, away: bool) -> Option<usize> {
-        let there = if away { self.away } else { !self.away };
-        let mask = self.matches(tag) & there;
-        (0..SLOTS).find(|slot| mask >> slot & 1 == 1 && self.ids[*slot] == id)
+        let there = if away { self.state } else { !self.state };
+        let mut mask = self.matches(tag) & there;
+        while mask != 0 {
+            let slot = mask.trailing_zeros() as usize;
+            if self.ids[slot] == id {
+                return Some(slot);
+            }
+            mask &= mask - 1;
+        }
+        None
     }
 
+    #[inline]
     pub(super) fn put(&mut self, slot: usize, tag: u16, id: u32, away: bool) {
         self.tags[slot] = tag;
         self.ids[slot] = id;
-        self.away = self.away & !(1 << slot) | u32::from(away) << slot;
+        self.state = self.state & !(1 << slot) | u32::from(away) << slot;
     }
 
     pub(super) fn is_away(&self, slot: usize) -> bool {
-        self.away >> slot & 1 == 1
+        self.state >> slot & 1 == 1
+    }
+
+    /// Bit per slot: the entry there is not at home.
+    pub(super) fn guests(&self) -> u32 {
+        self.state & AWAY
+    }
+
+    /// Whether entries whose home this is live elsewhere.
+    #[inline(always)]
+    pub(super) fn overflows(&self) -> bool {
+        self.state > AWAY
+    }
+
+    /// How many entries whose home this is live elsewhere.
+    pub(super) fn overflow(&self) -> u32 {
+        self.state >> SLOTS
+    }
+
+    /// One more entry whose home this is lives elsewhere.
+    pub(super) fn send_away(&mut self) {
+        self.state += AWAY + 1;
+    }
+
+    /// One less.
+    pub(super) fn take_home(&mut self) {
+        self.state -= AWAY + 1;
     }
 }

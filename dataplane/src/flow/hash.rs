@@ -172,7 +172,7 @@ mod tests {
                 }
                 let (displaced, stashed) = index.displaced();
                 assert!(
-                    displaced < KEYS / 25 && stashed == 0,
+                    displaced < KEYS * 8 / 100 && stashed == 0,
                     "{what}, seed {seed}: {displaced}, {stashed}"
                 );
             }

@@ -19,16 +19,16 @@ use crate::arch::prefetch;
 use crate::memory::{Pages, Slab};
 
 /// The share of slots, in percent, that are taken when the index holds the entries it was made for. Two
-/// entries then cost 26.7 bytes, and 94 to 98 % of them are at home; at 50 % it would be 32 bytes, and 97 to
-/// 99 %. What a fuller index saves in memory it pays in second bucket lines: at this one the pipeline is no slower.
-const FILL_PERCENT: usize = 60;
+/// entries then cost 16 bytes; 93 % of them are at home in a full arena, 96 % in one that is full to nine tenths.
+/// What a fuller index saves in memory it pays in second bucket lines.
+const FILL_PERCENT: usize = 80;
 /// Room for entries that found no bucket. Also what makes the smallest indices safe.
 const STASH: usize = 64;
 /// Entries that may wait for their bucket at once; see [`TagIndex::insert_later`].
 const WAITING: usize = 8;
-/// How many buckets a search for room looks at before it gives up: both of the entry's own, the 16 that
+/// How many buckets a search for room looks at before it gives up: both of the entry's own, the 20 that
 /// their entries could move to, and 128 beyond.
-const SEARCH: usize = 146;
+const SEARCH: usize = 150;
 
 /// Neither bucket, nor any that could be freed, nor the stash has room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ pub enum Probe {
     Elsewhere,
 }
 
-/// The index. Ids may be anything but `u32::MAX`; the same hash may occur more than once (up to 16 times for
+/// The index. Ids may be anything but `u32::MAX`; the same hash may occur more than once (up to 20 times for
 /// certain).
 pub struct TagIndex {
     buckets: Slab<Bucket>,
@@ -113,11 +113,6 @@ impl TagIndex {
         self.len == 0
     }
 
-    /// The memory that the system has given for it, see [`Slab::resident`].
-    pub(crate) fn resident(&self) -> io::Result<usize> {
-        self.buckets.resident()
-    }
-
     /// Memory in bytes, and what kind it is.
     #[must_use]
     pub fn memory(&self) -> (usize, Pages) {
@@ -128,7 +123,7 @@ impl TagIndex {
     /// whole index: for reports and tests.
     #[must_use]
     pub fn displaced(&self) -> (usize, usize) {
-        let away = self.buckets.iter().map(|b| b.overflow as usize).sum();
+        let away = self.buckets.iter().map(|b| b.overflow() as usize).sum();
         (away, self.stash.len())
     }
 
@@ -146,9 +141,9 @@ impl TagIndex {
         let bucket = &self.buckets[home];
         let mask = bucket.matches(tag_of(hash));
         if mask != 0 {
-            return Probe::Candidate(bucket.ids[mask.trailing_zeros() as usize % SLOTS]);
+            return Probe::Candidate(bucket.ids[mask.trailing_zeros() as usize]);
         }
-        if bucket.overflow == 0 {
+        if !bucket.overflows() {
             return Probe::Absent;
         }
         prefetch(&self.buckets, self.other(home, tag_of(hash)));
@@ -181,7 +176,7 @@ impl TagIndex {
         let home = self.home(hash);
         let bucket = &self.buckets[home];
         let found = bucket.find(tag, &mut accept);
-        if found.is_some() || bucket.overflow == 0 {
+        if found.is_some() || !bucket.overflows() {
             return found;
         }
         self.buckets[self.other(home, tag)]
@@ -213,10 +208,12 @@ impl TagIndex {
         } else if let Some((bucket, slot)) = self.make_room(home, tag) {
             let away = bucket != home;
             self.buckets[bucket].put(slot, tag, id, away);
-            self.buckets[home].overflow += u32::from(away);
+            if away {
+                self.buckets[home].send_away();
+            }
         } else {
             self.stash.try_push((hash, id)).map_err(|_| Full)?;
-            self.buckets[home].overflow += 1;
+            self.buckets[home].send_away();
         }
         self.len += 1;
         Ok(())
@@ -266,7 +263,7 @@ impl TagIndex {
         let home = self.home(hash);
         if let Some(slot) = self.buckets[home].slot_of(tag, id, false) {
             self.buckets[home].put(slot, 0, 0, false);
-        } else if self.buckets[home].overflow == 0 || !self.remove_away(hash, home, id) {
+        } else if !self.buckets[home].overflows() || !self.remove_away(hash, home, id) {
             return false;
         }
         self.len -= 1;
@@ -274,7 +271,7 @@ impl TagIndex {
             // A place became free, perhaps the one it needs; if not, it goes back to where it was.
             self.len -= 1;
             let stashed_home = self.home(hash);
-            self.buckets[stashed_home].overflow -= 1;
+            self.buckets[stashed_home].take_home();
             let _fits = self.insert(hash, id);
         }
         true
@@ -290,15 +287,15 @@ impl TagIndex {
         } else {
             return false;
         }
-        self.buckets[home].overflow -= 1;
+        self.buckets[home].take_home();
         true
     }
 
     /// Frees a slot of this full bucket by moving one of its guests to that guest's own home.
     fn send_a_guest_home(&mut self, bucket: usize) -> Option<usize> {
-        let mut guests = self.buckets[bucket].away;
+        let mut guests = self.buckets[bucket].guests();
         while guests != 0 {
-            let slot = guests.trailing_zeros() as usize % SLOTS;
+            let slot = guests.trailing_zeros() as usize;
             let home = self.other(bucket, self.buckets[bucket].tags[slot]);
             if let Some(free) = self.buckets[home].free_slot() {
                 self.relocate((bucket, slot), (home, free));
@@ -356,9 +353,9 @@ impl TagIndex {
         source.put(slot, 0, 0, false);
         self.buckets[to].put(free, tag, id, !was_away);
         if was_away {
-            self.buckets[to].overflow -= 1;
+            self.buckets[to].take_home();
         } else {
-            self.buckets[bucket].overflow += 1;
+            self.buckets[bucket].send_away();
         }
     }
 

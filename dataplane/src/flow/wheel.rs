@@ -7,20 +7,29 @@
 //! slot, is asked about when that slot begins, and is armed again with whatever its deadline then is. So a
 //! busy connection costs a question in a long while, and each expiry is as exact as the finest slot, whatever
 //! the phase it was started at. Whether time is up is always the owner's answer, never the wheel's guess.
+//!
+//! The finest slots reach 164 s ahead, beyond the two minutes of TIME_WAIT: a question about a record that nobody has
+//! looked at for that long is a wait for memory, and a connection that has closed is to cost one of them.
 
 use super::record::{Record, RecordId};
 use crate::time::Tick;
 
 /// Ticks in a finest slot, as a power of two: 8 ticks, 80 ms.
 const SLOT_BITS: u32 = 3;
-/// Slots in a level, as a power of two. Four levels count 2^32 slots: more than the clock has.
-const LEVEL_BITS: u32 = 8;
-const LEVELS: usize = 4;
-const SLOTS: usize = 1 << LEVEL_BITS;
 /// Slot numbers wrap where ticks wrap.
 const RING: u32 = u32::MAX >> SLOT_BITS;
-/// The clock's range leaves only 32 slots to the coarsest level.
-const LEVEL_SLOTS: [u32; LEVELS] = [256, 256, 256, 32];
+const LEVELS: usize = 3;
+/// Slots in each level, as powers of two, the finest first.
+const LEVEL_BITS: [u32; LEVELS] = [11, 9, 9];
+/// What a slot of each level counts in finest slots, as powers of two.
+const SHIFTS: [u32; LEVELS] = [0, LEVEL_BITS[0], LEVEL_BITS[0] + LEVEL_BITS[1]];
+/// Where the slots of each level begin.
+const BASES: [usize; LEVELS] = [0, 1 << LEVEL_BITS[0], (1 << LEVEL_BITS[0]) + (1 << LEVEL_BITS[1])];
+const SLOTS: usize = BASES[2] + (1 << LEVEL_BITS[2]);
+const _: () = assert!(
+    RING >> SHIFTS[2] == (1 << LEVEL_BITS[2]) - 1,
+    "the levels are the whole ring"
+);
 /// A link to a list head instead of a record.
 const HEAD: u32 = 1 << 31;
 
@@ -52,9 +61,9 @@ impl Verdict {
 /// The wheel. All its methods take the arena whose records it links; an id is its index there, and never 0.
 pub struct Wheel {
     /// First entry of each slot's list, level by level; 0 = empty.
-    heads: [u32; LEVELS * SLOTS],
+    heads: [u32; SLOTS],
     /// Bit per slot: its list is not empty.
-    occupied: [[u64; SLOTS / 64]; LEVELS],
+    occupied: [u64; SLOTS / 64],
     /// The slot that is due next: everything before it has been handled.
     current: u32,
     len: usize,
@@ -65,8 +74,8 @@ impl Wheel {
     #[must_use]
     pub fn new(now: Tick) -> Wheel {
         Wheel {
-            heads: [0; LEVELS * SLOTS],
-            occupied: [[0; SLOTS / 64]; LEVELS],
+            heads: [0; SLOTS],
+            occupied: [0; SLOTS / 64],
             current: now.0 >> SLOT_BITS,
             len: 0,
         }
@@ -96,10 +105,11 @@ impl Wheel {
         if ahead > RING / 4 * 3 {
             (slot, ahead) = (self.current, 0);
         }
-        // By the highest bit of the distance; a distance of 0 has its place where that of 1 has.
-        let level = ((ahead | 1).ilog2() / LEVEL_BITS) as usize % LEVELS;
-        let index = (slot >> (LEVEL_BITS * level as u32)) as usize % SLOTS;
-        let place = level * SLOTS + index;
+        let place = match ahead {
+            _ if ahead >> SHIFTS[1] == 0 => place_of(0, slot),
+            _ if ahead >> SHIFTS[2] == 0 => place_of(1, slot),
+            _ => place_of(2, slot),
+        };
         let first = self.heads[place];
         let record = &mut records[id.index()];
         record.next = first;
@@ -108,7 +118,7 @@ impl Wheel {
             records[first as usize].previous = id.0;
         }
         self.heads[place] = id.0;
-        self.occupied[level][index / 64] |= 1 << (index % 64);
+        self.occupied[place / 64] |= 1 << (place % 64);
         self.len += 1;
     }
 
@@ -129,7 +139,7 @@ impl Wheel {
             let place = (previous & !HEAD) as usize;
             self.heads[place] = next;
             if next == 0 {
-                self.occupied[place / SLOTS][place % SLOTS / 64] &= !(1 << (place % 64));
+                self.occupied[place / 64] &= !(1 << (place % 64));
             }
         }
         self.len -= 1;
@@ -189,16 +199,14 @@ impl Wheel {
 
     /// Whether the current slot is the first of a slot of this level, which is when that one is due.
     fn begins(&self, level: usize) -> bool {
-        self.current & ((1 << (LEVEL_BITS * level as u32)) - 1) == 0
+        self.current & ((1 << SHIFTS[level]) - 1) == 0
     }
 
     /// The first entry that is due in the current slot, at whatever level; 0 when there is none.
     fn first_due(&self) -> u32 {
         (0..LEVELS)
             .filter(|&level| self.begins(level))
-            .map(|level| {
-                self.heads[level * SLOTS + (self.current >> (LEVEL_BITS * level as u32)) as usize % SLOTS]
-            })
+            .map(|level| self.heads[place_of(level, self.current)])
             .find(|&first| first != 0)
             .unwrap_or(0)
     }
@@ -209,29 +217,35 @@ impl Wheel {
             return Some(0);
         }
         let distance = |level: usize| {
-            let shift = LEVEL_BITS * level as u32;
+            let (shift, slots) = (SHIFTS[level], 1 << LEVEL_BITS[level]);
             let at = self.current >> shift;
             // The current slot of a coarse level has been handled when it began: what is in it now is a full
             // turn away.
             let skip = u32::from(!self.begins(level));
-            let from = (at + skip) % LEVEL_SLOTS[level];
-            let found = next_set_bit(&self.occupied[level], from, LEVEL_SLOTS[level])?;
+            let words = &self.occupied[BASES[level] / 64..][..slots as usize / 64];
+            let found = next_set_bit(words, (at + skip) % slots)?;
             Some(((at + skip + found) << shift).wrapping_sub(self.current) & RING)
         };
         (0..LEVELS).filter_map(distance).min()
     }
 }
 
-/// The distance from bit `from` to the next set bit, going round after `count` bits.
-fn next_set_bit(words: &[u64; SLOTS / 64], from: u32, count: u32) -> Option<u32> {
+/// Where the list of a slot, by its number, stands in a level.
+#[inline]
+const fn place_of(level: usize, slot: u32) -> usize {
+    BASES[level] + ((slot >> SHIFTS[level]) & ((1 << LEVEL_BITS[level]) - 1)) as usize
+}
+
+/// The distance from bit `from` to the next set bit, going round at the end.
+fn next_set_bit(words: &[u64], from: u32) -> Option<u32> {
     let masked = |word: usize, keep: u64| {
         let bits = words[word] & keep;
         (bits != 0).then(|| word as u32 * 64 + bits.trailing_zeros())
     };
     let first = from as usize / 64;
-    let used = (count as usize).div_ceil(64);
+    let count = words.len() as u32 * 64;
     masked(first, u64::MAX << (from % 64))
-        .or_else(|| (first + 1..used).find_map(|word| masked(word, u64::MAX)))
+        .or_else(|| (first + 1..words.len()).find_map(|word| masked(word, u64::MAX)))
         .or_else(|| (0..=first).find_map(|word| masked(word, u64::MAX)))
         .map(|bit| (bit + count - from) % count)
 }

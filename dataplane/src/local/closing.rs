@@ -5,6 +5,7 @@ use std::io;
 
 use super::arena::Arena;
 use super::pairs::PairSlot;
+use crate::arch::prefetch;
 use crate::memory::Slab;
 
 /// Marks a link as the end of a list; the other bits are the pair. So a record in the middle of nowhere finds its
@@ -82,6 +83,12 @@ impl Closing {
             _ => pairs[next & !END].closing_last = neighbour(previous),
         }
         true
+    }
+
+    /// Asks the cache for what taking `record` out looks at.
+    #[inline]
+    pub(super) fn prefetch(&self, record: u32) {
+        prefetch(&self.links, record as usize);
     }
 
     pub(super) fn resident(&self) -> io::Result<usize> {

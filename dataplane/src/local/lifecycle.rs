@@ -23,10 +23,9 @@ impl LocalPorts {
                 self.pairs.insert(slot)?
             }
         };
-        if self.pair_index.insert(sought.hash, id).is_err() {
-            self.pairs.remove(id);
-            return None;
-        }
+        let (hasher, pairs, far) = (&self.hasher, &self.pairs, &self.far);
+        let hash_of = |id| hasher.pair(&pairs[id].pair(|| far.get(id)));
+        self.pair_index.insert(sought.hash, id, hash_of);
         if slot.is_far() {
             self.far.set(id, pair);
         }
@@ -48,10 +47,13 @@ impl LocalPorts {
                 self.sets.insert(slot)?
             }
         };
-        if self.set_index.insert(self.hasher.set(hash, shard), set).is_err() {
-            self.sets.remove(set);
-            return None;
-        }
+        let (hasher, pairs, far, sets) = (&self.hasher, &self.pairs, &self.far, &self.sets);
+        let hash_of = |set| {
+            let slot: &PortSet = &sets[set];
+            let pair = pairs[slot.pair].pair(|| far.get(slot.pair));
+            hasher.set(hasher.pair(&pair), slot.shard())
+        };
+        self.set_index.insert(self.hasher.set(hash, shard), set, hash_of);
         self.pairs[id].set_sets(shard, true);
         Some(set)
     }

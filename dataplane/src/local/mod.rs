@@ -16,6 +16,7 @@
 
 mod addresses;
 mod arena;
+mod chains;
 mod closing;
 mod counts;
 mod lifecycle;
@@ -128,6 +129,10 @@ pub struct Taken {
 /// Where what servers were shown on one port of a pair is remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortPlace(u64);
+
+/// Where a port will most likely be put that comes back; zero, nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReleaseHint(u32);
 
 /// Why no local port was handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]

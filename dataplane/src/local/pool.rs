@@ -101,7 +101,7 @@ impl LocalPorts {
     ///
     /// # Errors
     /// As [`LocalPorts::take`]; a pool without addresses of that family is exhausted.
-    #[inline]
+    #[inline(always)]
     pub fn take_from_pool(
         &mut self,
         pool: &LipPool,
@@ -113,7 +113,7 @@ impl LocalPorts {
         let addresses = pool.towards(server.address.is_ipv6());
         let at = rotation.place(addresses);
         if let Some(local) = addresses.get(at)
-            && let Ok(taken) = self.attempt(&server.pair(*local), pool.ports, wanted, ShardSet::EMPTY)
+            && let Ok(taken) = self.attempt_here(&server.pair(*local), pool.ports, wanted, ShardSet::EMPTY)
         {
             *rotation = Rotation::behind(at);
             return Ok(taken);

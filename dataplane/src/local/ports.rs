@@ -5,14 +5,15 @@ use std::net::IpAddr;
 
 use super::addresses::Addresses;
 use super::arena::{Arena, Queue};
+use super::chains::Chains;
 use super::closing::Closing;
 use super::counts::Counts;
 use super::pairs::{FarPairs, PairHasher, PairSlot, Sought};
 use super::pressure::is_high;
 use super::sets::{Blocks, Growth, PortSet};
 use super::shown::Shown;
-use super::{Pair, PortPlace, PortRange, TakeError, Taken};
-use crate::flow::{RecordId, TagIndex};
+use super::{Pair, PortPlace, PortRange, ReleaseHint, TakeError, Taken};
+use crate::flow::RecordId;
 use crate::worker::shard::{Shard, ShardKey, ShardSet};
 
 /// Sizes of [`LocalPorts`], fixed at start.
@@ -63,11 +64,11 @@ pub struct LocalPorts {
     pub(super) pairs: Arena<PairSlot>,
     /// Addresses of those pairs that are not IPv4's.
     pub(super) far: FarPairs,
-    pub(super) pair_index: TagIndex,
+    pub(super) pair_index: Chains,
     /// Pairs without a port in use, the longest idle first.
     pub(super) idle_pairs: Queue,
     pub(super) sets: Arena<PortSet>,
-    pub(super) set_index: TagIndex,
+    pub(super) set_index: Chains,
     /// Sets without a port in use, the longest idle first.
     pub(super) idle_sets: Queue,
     pub(super) blocks: Blocks,
@@ -111,10 +112,10 @@ impl LocalPorts {
             addresses: Addresses::new(config.addresses, hasher)?,
             pairs: Arena::new(config.pairs)?,
             far: FarPairs::new(config.pairs)?,
-            pair_index: TagIndex::sparse(config.pairs as usize)?,
+            pair_index: Chains::new(config.pairs)?,
             idle_pairs: Queue::default(),
             sets: Arena::new(config.sets)?,
-            set_index: TagIndex::new(config.sets as usize, config.hugepages)?,
+            set_index: Chains::new(config.sets)?,
             idle_sets: Queue::default(),
             blocks: Blocks::new(config.port_memory)?,
             closing: Closing::new(config.connections, config.hugepages)?,
@@ -130,7 +131,6 @@ impl LocalPorts {
     /// Takes the memory that each connection may touch from the system now: it is in large pages, which the system takes
     /// long to clear. The rest is in small ones, and touched as it is used.
     pub fn touch(&mut self) {
-        self.set_index.touch();
         self.closing.touch();
         self.shown.touch();
     }
@@ -205,7 +205,20 @@ impl LocalPorts {
     }
 
     /// Takes a port in `wanted`, or else in one of `allowed`.
+    #[inline(never)]
     pub(super) fn attempt(
+        &mut self,
+        pair: &Pair,
+        ports: PortRange,
+        wanted: Shard,
+        allowed: ShardSet,
+    ) -> Result<Taken, Miss> {
+        self.attempt_here(pair, ports, wanted, allowed)
+    }
+
+    /// As [`LocalPorts::attempt`], within the caller: for the one that nearly every connection takes.
+    #[inline(always)]
+    pub(super) fn attempt_here(
         &mut self,
         pair: &Pair,
         ports: PortRange,
@@ -377,9 +390,36 @@ impl LocalPorts {
     pub(super) fn find_set(&self, sought: &Sought, shard: Shard) -> Option<u32> {
         self.set_index.find(self.hasher.set(sought.hash, shard), |id| {
             let set = &self.sets[id];
+            if set.shard() != shard {
+                return false;
+            }
             // On its way while the pair is compared.
             self.blocks.prefetch(set);
-            set.shard() == shard && self.is_pair(set.pair, sought)
+            self.is_pair(set.pair, sought)
         })
+    }
+
+    /// Asks the cache for what [`LocalPorts::release_shown`] and [`LocalPorts::release`] look at first; `closing` says that
+    /// the record was noted as closing. A hint for [`LocalPorts::announce_queue`].
+    #[inline]
+    pub fn announce_release(&self, pair: &Pair, port: u16, record: RecordId, closing: bool) -> ReleaseHint {
+        let hash = self.hasher.pair(pair);
+        self.announce_shown(PortPlace(self.hasher.port(hash, port)));
+        let shard = self.key.shard_of(pair.local, port);
+        let set = self.set_index.first(self.hasher.set(hash, shard));
+        self.sets.prefetch(set);
+        if closing {
+            self.closing.prefetch(record.0);
+        }
+        ReleaseHint(set)
+    }
+
+    /// Some time after [`LocalPorts::announce_release`]: asks the cache for where the port will be put.
+    #[inline]
+    pub fn announce_queue(&self, hint: ReleaseHint) {
+        // Memory of ports that nobody has used is not even read: it would have to be there.
+        if hint.0 != 0 {
+            self.blocks.prefetch(&self.sets[hint.0]);
+        }
     }
 }

@@ -98,7 +98,7 @@ impl LocalPorts {
     /// Memory reserved and touched.
     #[must_use]
     pub fn memory(&self) -> MemoryUse {
-        let indices = self.pair_index.memory().0 + self.set_index.memory().0;
+        let indices = self.pair_index.reserved_bytes() + self.set_index.reserved_bytes();
         let arenas = self.pairs.reserved_bytes() + self.sets.reserved_bytes();
         MemoryUse {
             reserved: indices

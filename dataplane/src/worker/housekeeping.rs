@@ -1,10 +1,12 @@
 //! What a worker does between bursts: orders from control, timers, neighbours, announcements, sweeps; snapshots in
 //! [`super::adoption`]. Each has a budget, so that no turn grows long; what is left over is done at the next.
 
+use super::connection::pair_of;
 use super::mailbox::{Event, Order, Spent};
 use super::rate::RateLimit;
 use super::{Io, Sizes, Worker};
-use crate::flow::{FlowIndex, RecordId, Verdict};
+use crate::flow::{Flags, FlowIndex, Mode, RecordId, Verdict};
+use crate::local::ReleaseHint;
 use crate::neighbour::{self, Announcer};
 use crate::time::{Tick, seconds};
 use arrayvec::ArrayVec;
@@ -121,25 +123,43 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     fn expire(&mut self) {
         self.behind = true;
         // What is due waits for a few others, while what its end takes comes from memory.
-        let mut due = [RecordId::NONE; TIMERS_AHEAD];
+        let mut due = [(RecordId::NONE, ReleaseHint::default()); TIMERS_AHEAD];
         for step in 0..TIMER_BUDGET + TIMERS_AHEAD {
-            let mut next = RecordId::NONE;
+            let mut next = (RecordId::NONE, ReleaseHint::default());
             if self.behind && step < TIMER_BUDGET {
                 match self.wheel.pop_due(self.table.records_mut(), self.now) {
                     Some(id) => {
-                        self.table.announce_removal(self.table.get(id));
-                        next = id;
+                        next = (id, self.announce_end(id));
                     }
                     None => self.behind = false,
                 }
             }
-            let id = std::mem::replace(&mut due[step % TIMERS_AHEAD], next);
+            let (_, hint) = due[(step + TIMERS_AHEAD / 2) % TIMERS_AHEAD];
+            self.locals.announce_queue(hint);
+            let (id, _) = std::mem::replace(&mut due[step % TIMERS_AHEAD], next);
             if id != RecordId::NONE {
                 self.time_is_up(id);
             } else if !self.behind && step > TIMERS_AHEAD {
                 break;
             }
         }
+    }
+
+    /// Asks the cache for what the end of a connection takes beside its record, if its time is up as far as can be seen.
+    /// What [`crate::local::LocalPorts::announce_queue`] is to know some time later.
+    fn announce_end(&self, id: RecordId) -> ReleaseHint {
+        let record = self.table.get(id);
+        let deadline = self.snapshot.timeouts_of(record).deadline(record);
+        if Verdict::at(deadline, self.now) != Verdict::Expired {
+            return ReleaseHint::default();
+        }
+        self.table.announce_removal(record);
+        if record.mode() != Mode::Fullnat || record.is_template() {
+            return ReleaseHint::default();
+        }
+        let (pair, port) = (pair_of(&self.table, record), record.outbound.destination_port());
+        let closing = record.flags.has(Flags::CLOSING_LISTED);
+        self.locals.announce_release(&pair, port, id, closing)
     }
 
     /// The timer of a connection has fired: it ends, unless it has been seen since, or is held.

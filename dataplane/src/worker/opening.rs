@@ -6,7 +6,7 @@ use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::addresses::pair;
 use crate::flow::{Addresses6, Direction, Flags, FlowIndex, InsertError, Mode, Record, RecordId, TcpState};
-use crate::local::{self, LipPool, TakeError, Taken};
+use crate::local::{self, LipPool, LocalPorts, TakeError, Taken};
 use crate::packet::{FlowKey, Headers, ipv4, tcp};
 use crate::service::{ClientAddress, Extras, Service};
 use std::net::IpAddr;
@@ -187,10 +187,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Takes a local port towards a server for a service: see [`Worker::take_or_recycle`].
-    #[inline]
+    /// Takes a local port towards a server for a service. [`Worker::succeed_former`] has to follow. In one piece with what
+    /// it calls: each call less is one copy of the answer less.
+    #[inline(always)]
     fn give_local_port(&mut self, server: &Target, ends: &Ends, service: u32) -> Result<Taken, Refusal> {
-        let given = self.take_or_recycle(&server.end, |worker| {
+        let taken = self.take_local_port(server, ends, service);
+        let given = self.or_recycled(taken, &server.end, |worker| {
             worker.take_local_port(server, ends, service)
         });
         match given {
@@ -225,28 +227,43 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         no_local_port(&self.snapshot)
     }
 
-    /// Takes a local port towards `end` by `take`. When none is free, the connection that has been closing longest
-    /// between these addresses gives up its own. [`Worker::succeed_former`] has to follow.
-    #[inline]
-    pub(super) fn take_or_recycle(
+    /// The local port towards `end` that has been taken. When none was free, the connection that has been closing longest
+    /// between these addresses gives up its own, and `take` is to try once more. [`Worker::succeed_former`] has to follow.
+    #[inline(always)]
+    pub(super) fn or_recycled(
         &mut self,
+        taken: Result<Taken, TakeError>,
         end: &local::Server,
         take: impl Fn(&mut Worker<I, X>) -> Result<Taken, TakeError>,
     ) -> Result<Taken, DropReason> {
-        let taken = match take(self) {
+        let taken = match taken {
             Ok(taken) => taken,
-            Err(TakeError::Memory) => return Err(DropReason::LocalPortMemory),
-            Err(TakeError::Exhausted { recyclable }) => {
-                self.close(recyclable.ok_or(DropReason::LocalPortsExhausted)?);
-                let taken = take(self).map_err(|_| DropReason::LocalPortsExhausted)?;
-                self.locals.count_recycled(&end.pair(taken.local));
-                taken
-            }
+            Err(error) => self.recycle(error, end, take)?,
         };
         if end.protocol == ipv4::TCP {
             self.locals.announce_shown(taken.place);
         }
         Ok(taken)
+    }
+
+    /// As [`Worker::or_recycled`], when none was free.
+    #[cold]
+    #[inline(never)]
+    fn recycle(
+        &mut self,
+        error: TakeError,
+        end: &local::Server,
+        take: impl Fn(&mut Worker<I, X>) -> Result<Taken, TakeError>,
+    ) -> Result<Taken, DropReason> {
+        match error {
+            TakeError::Memory => Err(DropReason::LocalPortMemory),
+            TakeError::Exhausted { recyclable } => {
+                self.close(recyclable.ok_or(DropReason::LocalPortsExhausted)?);
+                let taken = take(self).map_err(|_| DropReason::LocalPortsExhausted)?;
+                self.locals.count_recycled(&end.pair(taken.local));
+                Ok(taken)
+            }
+        }
     }
 
     /// Makes a new connection acceptable to a server that may remember the former one on its local port.
@@ -260,26 +277,30 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Tries the service's groups of local addresses in their order.
-    #[inline]
+    #[inline(always)]
     fn take_local_port(&mut self, server: &Target, ends: &Ends, slot: u32) -> Result<Taken, TakeError> {
-        let mut failure = TakeError::Exhausted { recyclable: None };
         let wanted = self.shard_key.shard_of(ends.source, ends.source_port);
-        let Some(service) = self.snapshot.service(slot) else {
-            return Err(failure);
+        let Some((first, others)) = self
+            .snapshot
+            .service(slot)
+            .and_then(|service| service.local_pools.split_first())
+        else {
+            return Err(TakeError::Exhausted { recyclable: None });
         };
         // The rotation is the server's own: one for all servers would keep step with the scheduler, and lead each
         // server to the same few addresses.
         let rotation = &mut self.servers[server.slot as usize].local_rotation;
-        for pool in &service.local_pools {
-            match self
-                .locals
-                .take_from_pool(pool, rotation, &server.end, wanted, self.owned)
-            {
-                Ok(taken) => return Ok(taken),
-                Err(other) => failure = worth_more(failure, other),
+        let taken = self
+            .locals
+            .take_from_pool(first, rotation, &server.end, wanted, self.owned);
+        match taken {
+            Err(failure) if !others.is_empty() => {
+                take_from_others(&mut self.locals, others, failure, |locals, pool| {
+                    locals.take_from_pool(pool, rotation, &server.end, wanted, self.owned)
+                })
             }
+            taken => taken,
         }
-        Err(failure)
     }
 }
 
@@ -297,6 +318,24 @@ pub(super) fn addresses_between(
     }
     let outbound = answered.map(|answered| (server, answered));
     Addresses6::of((ends.source, ends.destination), outbound)
+}
+
+/// A local port of another group of addresses than the first, which has said why it has none.
+#[cold]
+#[inline(never)]
+fn take_from_others(
+    locals: &mut LocalPorts,
+    others: &[Arc<LipPool>],
+    mut failure: TakeError,
+    mut take: impl FnMut(&mut LocalPorts, &LipPool) -> Result<Taken, TakeError>,
+) -> Result<Taken, TakeError> {
+    for pool in others {
+        match take(locals, pool) {
+            Ok(taken) => return Ok(taken),
+            Err(other) => failure = worth_more(failure, other),
+        }
+    }
+    Err(failure)
 }
 
 /// Of what two groups of local addresses said, what helps more: a connection to recycle, then the lack of memory.

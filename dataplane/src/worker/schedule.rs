@@ -10,7 +10,7 @@ use crate::neighbour::AddressClass;
 use crate::packet::{Headers, Packet, PortId, ipv4, sctp, tcp};
 use crate::scheduler::{Arrival, Scheduler};
 use crate::service::{
-    MarkQuery, NoServer, NoService, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
+    Extras, MarkQuery, NoServer, NoService, Protocol, Server, Service, ServiceKey, Settings, Snapshot,
 };
 use std::net::IpAddr;
 
@@ -125,7 +125,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let slot = service.slot;
         self.admit(slot, headers, &ends)?;
         let mut memory = None;
-        let server = self.choose(slot, headers, frame, &ends, &mut memory)?;
+        let server = if self.snapshot.extras(slot).has_any(Extras::PERSISTENCE) {
+            self.choose(slot, headers, frame, &ends, &mut memory)?
+        } else {
+            self.pick_in(slot, &ends, headers.protocol)
+                .ok_or_else(|| no_server(&self.snapshot, ends.destination))?
+        };
         if one_packet {
             if let Some(memory) = &memory {
                 self.remember(memory, &server, slot, None)?;

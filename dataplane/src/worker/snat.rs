@@ -164,7 +164,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     fn give_snat_port(&mut self, slot: u32, end: &local::Server, ends: &Ends) -> Result<Taken, Refusal> {
-        let given = self.take_or_recycle(end, |worker| worker.take_snat_port(slot, end, ends));
+        let taken = self.take_snat_port(slot, end, ends);
+        let given = self.or_recycled(taken, end, |worker| worker.take_snat_port(slot, end, ends));
         match given {
             Ok(taken) => self.watch_snat_ports(slot, end, ends.source, taken.local),
             Err(DropReason::LocalPortsExhausted) => self.report(Event::SnatPortsExhausted {

@@ -21,14 +21,13 @@ fn check_counts(index: &TagIndex) {
                 overflow[index.other(at, bucket.tags[slot])] += 1;
             }
         }
-        assert_eq!(bucket.away & !0xff, 0);
     }
     index
         .stash
         .iter()
         .for_each(|&(hash, _)| overflow[index.home(hash)] += 1);
     assert_eq!(entries + index.stash.len() + index.waiting.len(), index.len());
-    assert!(index.buckets.iter().map(|b| b.overflow).eq(overflow));
+    assert!(index.buckets.iter().map(Bucket::overflow).eq(overflow));
 }
 
 #[test]
@@ -65,19 +64,19 @@ fn at_ninety_percent_every_entry_finds_room_and_is_found() {
 fn the_same_hash_many_times_fills_two_buckets_and_the_stash_then_says_so() {
     let mut index = TagIndex::new(100_000, false).unwrap();
     let hash = hash(1);
-    for id in 0..80 {
+    for id in 0..84 {
         assert_eq!(index.insert(hash, id), Ok(()));
     }
-    assert_eq!(index.displaced(), (72, 64));
-    assert_eq!(index.insert(hash, 80), Err(Full));
+    assert_eq!(index.displaced(), (74, 64));
+    assert_eq!(index.insert(hash, 84), Err(Full));
     check_counts(&index);
-    assert!((0..80).all(|id| index.find(hash, |other| other == id) == Some(id)));
-    assert_eq!(index.find(hash, |id| id == 80), None);
-    assert!(!index.remove(hash, 80));
+    assert!((0..84).all(|id| index.find(hash, |other| other == id) == Some(id)));
+    assert_eq!(index.find(hash, |id| id == 84), None);
+    assert!(!index.remove(hash, 84));
     // A place in a bucket goes to one from the stash.
     assert!(index.remove(hash, 3));
-    assert_eq!(index.displaced(), (71, 63));
-    assert!((0..80).filter(|&id| id != 3).all(|id| index.remove(hash, id)));
+    assert_eq!(index.displaced(), (73, 63));
+    assert!((0..84).filter(|&id| id != 3).all(|id| index.remove(hash, id)));
     check_counts(&index);
     assert_eq!((index.len(), index.displaced()), (0, (0, 0)));
 }

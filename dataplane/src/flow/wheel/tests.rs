@@ -30,9 +30,10 @@ fn any_timeout_from_any_phase_is_exact_to_a_slot_and_never_early() {
         2,
         10,
         60,
-        523,
-        524,
-        525,
+        120,
+        163,
+        164,
+        165,
         600,
         900,
         1048,
@@ -40,17 +41,18 @@ fn any_timeout_from_any_phase_is_exact_to_a_slot_and_never_early() {
         86_400,
         31 * 86_400,
         40 * 86_400,
+        240 * 86_400,
     ];
     for phase in [
         0,
         1,
         7,
         8,
-        2_047,
-        2_048,
+        16_383,
+        16_384,
         99_999,
         1 << 24,
-        (1 << 27) - 3,
+        (1 << 23) - 3,
         u32::MAX - 70_000,
         u32::MAX,
     ] {
@@ -71,6 +73,19 @@ fn any_timeout_from_any_phase_is_exact_to_a_slot_and_never_early() {
                 assert!(now.since(deadline) < SLOT_TICKS, "late: {phase} {timeout}");
             }
             assert!(now.reached(deadline));
+        }
+    }
+}
+
+/// The question about a connection in TIME_WAIT is one wait for memory, whenever it began.
+#[test]
+fn what_ends_within_164_seconds_is_asked_about_once() {
+    for start in (0..40_000).step_by(97).map(Tick) {
+        for timeout in [2, 60, 120, 163].map(seconds) {
+            let (mut wheel, mut records) = (Wheel::new(start), arena(1));
+            wheel.insert(&mut records, RecordId(1), start.after(timeout));
+            let now = wheel.next_due().unwrap();
+            assert!(now.reached(start.after(timeout)), "{start:?} {timeout}");
         }
     }
 }
