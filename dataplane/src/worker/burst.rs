@@ -1,6 +1,6 @@
 //! The packets of one burst between the stages: parallel arrays, so that a stage touches only what it needs.
 
-use super::io::{Arrival, BURST};
+use super::io::{Arrival, BURST, Errand};
 use crate::flow::{Hit, Query};
 use crate::packet::{Headers, PortId};
 use arrayvec::ArrayVec;
@@ -55,7 +55,7 @@ impl<P> Burst<P> {
             port: self.ports[at],
             largest_fragment: self.headers[at].largest_fragment,
             identification: self.identifications[at],
-            settled: false,
+            errand: Errand::Steered,
         }
     }
 

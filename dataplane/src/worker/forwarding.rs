@@ -56,6 +56,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     neighbour, limit: 0, ..
                 }) => self.resolve(neighbour, packet),
                 Ok(way) => self.leave_in_fragments(way, packet, headers, burst.identifications[at]),
+                Err(Refusal {
+                    reply: Reply::Elsewhere(home),
+                    ..
+                }) => self.ask_home(home, burst.is_settled(place), burst.arrival(place), packet),
                 Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
         }
@@ -72,7 +76,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Decides on one packet and rewrites it; the way that it goes.
     #[inline]
-    fn forward_flow(
+    pub(super) fn forward_flow(
         &mut self,
         packet: &mut I::Packet,
         headers: &Headers,
