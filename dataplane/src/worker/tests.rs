@@ -16,6 +16,7 @@ mod exchange;
 pub(crate) mod frames;
 mod gateway;
 mod header;
+mod homes;
 mod hostile;
 mod identity;
 mod limits;

@@ -154,6 +154,9 @@ impl Team {
     pub(super) fn pass(&mut self, ticks: u32) {
         self.now = self.now.after(ticks);
         for worker in &mut self.workers {
+            if self.stuck == Some(worker.number) {
+                continue;
+            }
             worker.turn(self.now);
             while worker.next_timer().is_some_and(|due| self.now.reached(due)) {
                 worker.turn(self.now);
@@ -179,6 +182,9 @@ impl Team {
         for (worker, mailbox) in self.workers.iter_mut().zip(&self.mailboxes) {
             let order = Order::Publish(Arc::clone(&snapshot));
             mailbox.orders.push(order).unwrap();
+            if self.stuck == Some(worker.number) {
+                continue;
+            }
             worker.turn(self.now);
             while mailbox.spent.pop().is_some() {}
         }
