@@ -14,9 +14,10 @@ use super::persistence::Client;
 use super::schedule::{Ends, Refusal, Reply, Target, no_server};
 use super::{Arrival, Errand, Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{FlowIndex, Mode, RecordId};
+use crate::flow::{FlowIndex, Mode, RecordId, TcpState};
 use crate::forward::icmp as errors;
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, parse_into};
+use crate::scheduler::Load;
 use bytemuck::{Pod, Zeroable};
 use std::net::{IpAddr, SocketAddr};
 
@@ -179,7 +180,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         (note.server, note.owner) = (server.slot, state.service);
         (note.address, note.port) = (octets(state.end.ip()), state.end.port());
         if !once {
-            self.count_as_others(&server);
+            self.count_as_others(&opening, &server);
         }
         Ok(())
     }
@@ -200,11 +201,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// A server gets a connection of another worker, which is not among that one's counts yet: it counts here until the
     /// next look at these, so that many of them between two looks do not all go to one server.
-    fn count_as_others(&mut self, server: &Target) {
+    fn count_as_others(&mut self, opening: &Headers, server: &Target) {
+        let first = TcpState::from_number(self.first_state(opening, server.mode));
+        let active = u32::from(opening.protocol == ipv4::TCP && first.is_active());
         let state = &mut self.servers[server.slot as usize];
         let service = self.snapshot.service(state.service);
         if service.is_some_and(|service| service.tables.goes_by_loads()) {
-            state.others.inactive = state.others.inactive.saturating_add(1);
+            state.others = state.others.and(Load {
+                active,
+                inactive: 1 - active,
+            });
             self.weigh(server.slot);
         }
     }
