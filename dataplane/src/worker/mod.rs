@@ -346,7 +346,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.stages.begin();
         self.look_at_others();
         self.listen_to_others();
-        self.listen_to_holders();
         let mut packets = 0;
         if let Some(mut burst) = self.burst.take() {
             // What others have handed over comes first: work has gone into it, and when the worker is too slow it is the

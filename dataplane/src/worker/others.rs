@@ -131,12 +131,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Takes in what others have heard of neighbours: packets may wait for it.
+    /// Takes in what others have heard of neighbours, as packets may wait for it, and what they tell of connections.
     #[inline]
     pub(super) fn listen_to_others(&mut self) {
-        if !self.others.mailboxes.is_empty() && !self.mailbox.heard.is_empty() {
+        if self.others.mailboxes.is_empty() {
+            return;
+        }
+        if !self.mailbox.heard.is_empty() {
             self.hear_others();
         }
+        self.listen_to_holders();
     }
 
     #[cold]

@@ -87,8 +87,8 @@ pub(super) fn keeps_clients(changed: impl Fn(&str) -> String) {
     let servers = [Nginx::start(&lab, 1), Nginx::start(&lab, 2)];
     // A machine may have no CPU 1 and little memory: that is all that is changed.
     let yaml = SHIPPED.replace(
-        "workers: [1], hugepages: auto",
-        "workers: auto, memory: 256, hugepages: off",
+        "node: { name: gw1, workers: [1], hugepages: auto, idle: sleep }\n",
+        "node:\n  name: gw1\n  workers: auto\n  memory: 256\n  hugepages: off\n  idle: sleep\n",
     );
     assert_ne!(yaml, SHIPPED);
     let yaml = changed(&yaml);
