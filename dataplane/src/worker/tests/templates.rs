@@ -78,7 +78,7 @@ fn all_servers() -> Vec<Server> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn clients_get_the_server_that_they_may_expect(
         leave in any::<bool>(),
