@@ -23,6 +23,8 @@ mod plan;
 )]
 #[path = "../src/worker/tests/carried.rs"]
 mod carried;
+#[path = "no_allocation/errands.rs"]
+mod errands;
 #[allow(
     dead_code,
     reason = "shared with the worker's own tests, which use more of it"
@@ -159,6 +161,23 @@ struct Ports {
     pool: Pool,
     /// Room for packets that are put together.
     large: Pool,
+    /// What goes to other workers, as far as there is room, and what comes from there.
+    handed: Vec<(u8, Arrival, Pooled)>,
+    coming: VecDeque<(Arrival, Pooled)>,
+}
+
+impl Ports {
+    /// With room for so many packets on their way to other workers, and from them.
+    fn new(handed: usize) -> Ports {
+        Ports {
+            arriving: [VecDeque::with_capacity(1024), VecDeque::with_capacity(1024)],
+            sent: Vec::with_capacity(4096),
+            pool: pool_of(4096, 2048),
+            large: pool_of(4, 128 + LARGE),
+            handed: Vec::with_capacity(handed),
+            coming: VecDeque::with_capacity(2 * handed),
+        }
+    }
 }
 
 /// That many packets of so many bytes.
@@ -188,11 +207,18 @@ impl Io for Ports {
         Pooled::new(&self.large, &[])
     }
 
-    fn hand_over(&mut self, _worker: u8, _arrival: Arrival, packet: Pooled) -> Result<(), Pooled> {
-        Err(packet)
+    fn hand_over(&mut self, worker: u8, arrival: Arrival, packet: Pooled) -> Result<(), Pooled> {
+        if self.handed.len() == self.handed.capacity() {
+            return Err(packet);
+        }
+        self.handed.push((worker, arrival, packet));
+        Ok(())
     }
 
-    fn take_over(&mut self, _burst: &mut ArrayVec<(Arrival, Pooled), BURST>) {}
+    fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, Pooled), BURST>) {
+        let count = self.coming.len().min(burst.remaining_capacity());
+        burst.extend(self.coming.drain(..count));
+    }
 }
 
 struct Rig {
@@ -206,12 +232,7 @@ struct Rig {
 
 impl Rig {
     fn new(plan: &mut Plan) -> Rig {
-        let ports = Ports {
-            arriving: [VecDeque::with_capacity(1024), VecDeque::with_capacity(1024)],
-            sent: Vec::with_capacity(4096),
-            pool: pool_of(4096, 2048),
-            large: pool_of(4, 128 + LARGE),
-        };
+        let ports = Ports::new(0);
         let stats = Arc::new(WorkerStats::new(2, 64));
         let mailbox = Arc::new(Mailbox::default());
         let index = TagIndex::new(2 * plan.sizes.connections as usize, false).unwrap();

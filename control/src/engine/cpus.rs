@@ -59,13 +59,6 @@ fn automatic(config: &Config, usable: &[u16]) -> Vec<u16> {
     let Some(address) = pci else {
         return vec![last];
     };
-    if let Some(service) = config.persistent_service() {
-        tracing::info!(
-            service = service.name,
-            "one worker, as a service remembers its clients (persistence)"
-        );
-        return vec![last];
-    }
     let mut cpus = choose(usable, &near(address), config.node.control_cpu);
     cpus.truncate(MOST_WORKERS / usize::from(config.node.workers_per_cpu.max(1)));
     if cpus.is_empty() { vec![last] } else { cpus }

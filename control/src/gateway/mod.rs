@@ -217,17 +217,7 @@ impl Gateway {
     fn reload_file(&self) -> Result<Reloaded, GatewayError> {
         let config = config::load(&self.path)?;
         let mut state = self.state.lock();
-        let mut obstacles = not_live(&state.config, &config);
-        if self.workers.len() > 1
-            && let Some(service) = config.persistent_service()
-        {
-            obstacles.push(format!(
-                "service {}: persistence takes a gateway of one worker, and this one has {}; restart it with one CPU \
-                 in node.workers, or write no persistence",
-                service.name,
-                self.workers.len()
-            ));
-        }
+        let obstacles = not_live(&state.config, &config);
         if !obstacles.is_empty() {
             return Err(GatewayError::NotLive(obstacles));
         }

@@ -9,7 +9,8 @@ use bytemuck::{Pod, Zeroable};
 pub struct Extension {
     /// The index of the addresses of a connection with an IPv6 key; 0 = it has none. The table's.
     pub(super) addresses: u32,
-    /// The template by which the connection got its server, as a [`super::RecordId`]; 0 = none.
+    /// The template by which the connection got its server, as a [`super::RecordId`]; 0 = none. The top bit says that
+    /// another worker has it: then the rest is as the worker has noted that.
     pub template: u32,
     /// Where the connection stands with the header of the PROXY protocol.
     pub proxy: ProxyStream,

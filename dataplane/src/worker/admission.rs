@@ -95,6 +95,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         {
             return Err(DropReason::ClientLimit);
         }
+        // What comes back from its client's home has been counted when it went there.
+        if self.errands.is_back() {
+            return Ok(());
+        }
         // A client without a connection has opened none in this second, or none that is not over already.
         if limits.client_rate != 0
             && let Some(rate) = self.clients.rate(group, client)

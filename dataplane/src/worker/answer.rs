@@ -102,7 +102,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 /// A reply in the words of ICMP or ICMPv6.
 fn message_of(reply: Reply, v6: bool) -> Option<Message> {
     let (kind, code, rest) = match (reply, v6) {
-        (Reply::Silence, _) => return None,
+        (Reply::Silence | Reply::Elsewhere(_), _) => return None,
         (Reply::Reset | Reply::PortUnreachable | Reply::UnknownConnection, false) => {
             (icmp::UNREACHABLE, icmp::PORT_UNREACHABLE, 0)
         }

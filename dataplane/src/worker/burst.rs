@@ -1,6 +1,6 @@
 //! The packets of one burst between the stages: parallel arrays, so that a stage touches only what it needs.
 
-use super::io::{Arrival, BURST};
+use super::io::{Arrival, BURST, Errand};
 use crate::flow::Query;
 use crate::flow::table::NOT_FOUND;
 use crate::packet::{Headers, PortId};
@@ -56,7 +56,7 @@ impl<P> Burst<P> {
             port: self.ports[at],
             largest_fragment: self.headers[at].largest_fragment,
             identification: self.identifications[at],
-            settled: false,
+            errand: Errand::Steered,
         }
     }
 

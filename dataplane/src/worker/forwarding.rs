@@ -54,7 +54,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let is_known =
                 !all_asked && hit.is_some_and(|hit| self.cached_neighbour(hit) != NeighbourId::NONE);
             if !is_known && !burst.is_settled(place) {
-                match self.home_of(headers, &packet) {
+                match self.owner_of_packet(headers, &packet) {
                     Ok(owner) if owner == self.number => {}
                     Ok(owner) => {
                         self.hand_over(owner, burst.arrival(place), packet);
@@ -81,6 +81,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     neighbour, limit: 0, ..
                 }) => self.resolve(neighbour, packet),
                 Ok(way) => self.leave_in_fragments(way, packet, headers, burst.identifications[at]),
+                Err(Refusal {
+                    reply: Reply::Elsewhere(home),
+                    ..
+                }) => self.ask_home(home, burst.is_settled(place), burst.arrival(place), packet),
                 Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
         }
@@ -88,7 +92,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Decides on one packet and rewrites it; the way that it goes.
     #[inline]
-    fn forward_flow(
+    pub(super) fn forward_flow(
         &mut self,
         packet: &mut I::Packet,
         headers: &Headers,

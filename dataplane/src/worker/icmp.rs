@@ -4,7 +4,7 @@
 
 use super::burst::{Burst, Place};
 use super::forwarding::Way;
-use super::schedule::{self, Refusal};
+use super::schedule::{self, Refusal, Reply};
 use super::snat::{Outbound, Ruling};
 use super::{Io, Worker};
 use crate::drops::DropReason;
@@ -52,6 +52,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Ok(None) => self.stats.consumed.add(1),
             Err(Elsewhere::Worker(owner)) => self.hand_over(owner, burst.arrival(place), packet),
             Err(Elsewhere::Settled(owner)) => self.hand_over(owner, burst.arrival(place).settled(), packet),
+            Err(Elsewhere::Home(home)) => {
+                self.ask_home(home, burst.is_settled(place), burst.arrival(place), packet)
+            }
             Err(Elsewhere::Nowhere(refusal)) => self.refuse(packet, &headers, port, refusal),
         }
     }
@@ -202,23 +205,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         quote: &Quote,
         ends: &schedule::Ends,
     ) -> Result<Hit, Refusal> {
-        let mut opening = *headers;
-        opening.protocol = quote.protocol;
-        // It is not said by the error what the packet was.
-        opening.l4_flags = 0;
-        opening.l4 = quote.l4 as u16;
-        opening.key = self.key_between(
-            ends.source,
-            ends.source_port,
-            ends.destination,
-            ends.destination_port,
-        );
+        let opening = self.opening_of(headers, quote, ends);
         let service = self.service_of(&opening, ends).ok_or(DropReason::NoConnection)?;
         self.admit(service, &opening, ends)
             .map_err(|refusal| refusal.reason)?;
         let mut memory = None;
         let server = self.choose(service, &opening, packet.bytes(), ends, &mut memory);
-        let server = server.map_err(|Refusal { reason, .. }| reason)?;
+        let server = server.map_err(|refusal| match refusal.reply {
+            Reply::Elsewhere(_) => refusal,
+            _ => refusal.reason.into(),
+        })?;
         if server.mode == Mode::Fullnat {
             // It would take a local port for a connection that the client knows nothing of.
             return Err(DropReason::NoConnection.into());
@@ -231,6 +227,22 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             id,
             direction: Direction::Inbound,
         })
+    }
+
+    /// The headers of a packet that would answer what an error quotes.
+    pub(super) fn opening_of(&self, headers: &Headers, quote: &Quote, ends: &schedule::Ends) -> Headers {
+        let mut opening = *headers;
+        opening.protocol = quote.protocol;
+        // It is not said by the error what the packet was.
+        opening.l4_flags = 0;
+        opening.l4 = quote.l4 as u16;
+        opening.key = self.key_between(
+            ends.source,
+            ends.source_port,
+            ends.destination,
+            ends.destination_port,
+        );
+        opening
     }
 
     /// Sends an error on to the end that it is meant for: translated where the connection is, else as it is.
@@ -324,13 +336,18 @@ pub(super) enum Elsewhere {
     Worker(u8),
     /// As before, and that worker gives it to no other.
     Settled(u8),
+    /// That worker has to say which server it opens a connection to.
+    Home(u8),
     /// It ends here.
     Nowhere(Refusal),
 }
 
 impl From<Refusal> for Elsewhere {
     fn from(refusal: Refusal) -> Elsewhere {
-        Elsewhere::Nowhere(refusal)
+        match refusal.reply {
+            Reply::Elsewhere(home) => Elsewhere::Home(home),
+            _ => Elsewhere::Nowhere(refusal),
+        }
     }
 }
 
@@ -341,7 +358,7 @@ impl From<DropReason> for Elsewhere {
 }
 
 /// The ends of a packet in answer to the quoted one.
-fn reversed(quote: &Quote, frame: &[u8]) -> Option<schedule::Ends> {
+pub(super) fn reversed(quote: &Quote, frame: &[u8]) -> Option<schedule::Ends> {
     let (source, destination) = quote.ends(frame)?;
     Some(schedule::Ends {
         source: destination.ip(),

@@ -14,6 +14,21 @@ pub const LARGE: usize = 65_280;
 /// Packets on their way in or out, in order.
 pub type PacketBurst<P> = ArrayVec<P, BURST>;
 
+/// What a worker that takes a packet over is to do with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Errand {
+    /// It goes to the owner of its connection.
+    #[default]
+    Steered,
+    /// It is handed over for good: its receiver keeps it, whoever owns its destination.
+    Settled,
+    /// Its receiver, the home of its client's template, says which server it goes to, and hands it back. A note lies in
+    /// front of the frame, as with the answer.
+    Question,
+    /// The question comes back with what was said.
+    Answer,
+}
+
 /// What a worker knows of a packet when it hands that over, and the packet does not say itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Arrival {
@@ -23,8 +38,8 @@ pub struct Arrival {
     pub largest_fragment: u16,
     /// The identification of the IPv6 fragments that it was put together from, in host order.
     pub identification: u32,
-    /// It is handed over for good: its receiver keeps it, whoever owns its destination.
-    pub settled: bool,
+    /// What becomes of it.
+    pub errand: Errand,
 }
 
 impl Arrival {
@@ -35,16 +50,18 @@ impl Arrival {
             port,
             largest_fragment: 0,
             identification: 0,
-            settled: false,
+            errand: Errand::Steered,
         }
     }
 
     /// The same, handed over for good.
     pub(super) const fn settled(self) -> Arrival {
-        Arrival {
-            settled: true,
-            ..self
-        }
+        self.on(Errand::Settled)
+    }
+
+    /// The same on that errand.
+    pub(super) const fn on(self, errand: Errand) -> Arrival {
+        Arrival { errand, ..self }
     }
 }
 

@@ -1,7 +1,9 @@
 //! How control talks to a worker: orders in, spent things back out, both through bounded lock-free queues, so
 //! that the worker neither waits nor frees memory. Whatever the worker is done with travels back to be dropped
-//! by control. Other workers use it too, for what they hear of neighbours.
+//! by control. Other workers use it too, for what they hear of neighbours, and for what a template has to know of its
+//! connections.
 
+use super::holds::Told;
 use crate::flow::Connection;
 use crate::local::{AddressUse, PairReport, Pressure};
 use crate::neighbour::{Heard, NeighbourView};
@@ -147,7 +149,7 @@ pub enum Event {
     },
 }
 
-/// The queues between one worker and those outside: control, and for neighbours the other workers.
+/// The queues between one worker and those outside: control, and for neighbours and templates the other workers.
 #[derive(Debug)]
 pub struct Mailbox {
     /// Orders to the worker.
@@ -158,6 +160,8 @@ pub struct Mailbox {
     pub events: ArrayQueue<Event>,
     /// What other workers have heard of neighbours. What does not fit is lost: the neighbour is asked again.
     pub heard: ArrayQueue<Heard>,
+    /// What other workers say of connections that this worker's templates hold. What does not fit is said later.
+    pub(super) told: ArrayQueue<Told>,
 }
 
 impl Mailbox {
@@ -166,6 +170,9 @@ impl Mailbox {
 
     /// What is heard of neighbours while a worker makes one turn, with room for a link where all speak at once.
     const HEARD: usize = 256;
+
+    /// What is said of templates while a worker makes some turns.
+    const TOLD: usize = 1024;
 }
 
 impl Default for Mailbox {
@@ -176,6 +183,7 @@ impl Default for Mailbox {
             spent: ArrayQueue::new(Self::ORDERS + 5),
             events: ArrayQueue::new(64),
             heard: ArrayQueue::new(Self::HEARD),
+            told: ArrayQueue::new(Self::TOLD),
         }
     }
 }

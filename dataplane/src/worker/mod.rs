@@ -19,10 +19,12 @@ mod discovery;
 mod echo;
 mod ending;
 mod ends;
+mod errands;
 mod families;
 mod former;
 mod forwarding;
 mod fragments;
+mod holds;
 mod housekeeping;
 mod icmp;
 mod io;
@@ -52,7 +54,7 @@ mod transmit;
 mod tunnel_errors;
 
 pub use connection::ServerLoads;
-pub use io::{Arrival, BURST, Io, LARGE, PacketBurst};
+pub use io::{Arrival, BURST, Errand, Io, LARGE, PacketBurst};
 pub use mailbox::{Event, Listing, Mailbox, Order, Spent};
 pub use memory_io::MemoryIo;
 pub use memory_use::ConnectionMemory;
@@ -241,6 +243,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     /// When connections of a removed server have drained for as long as they may.
     next_drained: Option<Tick>,
     admission: admission::Admission,
+    errands: errands::Errands,
+    holds: holds::Holds,
     /// Every packet takes the long way, for the test that it is the same.
     #[cfg(test)]
     pub(crate) only_long: bool,
@@ -318,6 +322,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             review_from: None,
             next_drained: None,
             admission: admission::Admission::new(sizes.services),
+            errands: errands::Errands::default(),
+            // One that is alone has all templates itself.
+            holds: holds::Holds::new(if step > 1 { sizes.connections } else { 0 })?,
             snapshot,
             #[cfg(test)]
             only_long: false,
@@ -359,6 +366,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             self.burst = Some(burst);
         }
         self.keep_house(packets == 0);
+        self.tell_homes();
         self.stages.end(Stage::Housekeeping);
         self.flush();
         self.stages.end(Stage::Transmit);

@@ -74,6 +74,22 @@ impl Others {
         }
     }
 
+    /// The mailbox of worker `number`; `own` is the one whose others these are.
+    pub(super) fn mailbox(&self, own: u8, number: u8) -> Option<&Mailbox> {
+        let at = usize::from(number) - usize::from(number > own);
+        let other = self.mailboxes.get(at).filter(|_| number != own)?;
+        Some(other)
+    }
+
+    /// How many questions of worker `own` have been lost, since there was no room for the answer.
+    pub(super) fn unanswered(&self, own: u8) -> u64 {
+        let of = |stats: &Arc<WorkerStats>| {
+            let steered = stats.steered.get(usize::from(own));
+            steered.map_or(0, |steered| steered.unanswered.get())
+        };
+        self.stats.iter().map(of).sum()
+    }
+
     /// What they have of a server now. A connection that changes from inactive to active meanwhile may be missing, or
     /// there twice: until the next round.
     pub(super) fn load_of(&self, slot: u32) -> Load {
@@ -92,8 +108,8 @@ impl Others {
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
-    /// Tells the worker of the other workers of its gateway, by what they count and where they are told. To be called
-    /// before its first turn, wherever there are several: without it schedulers know of its own connections alone, and
+    /// Tells the worker of the other workers of its gateway, in the order of their numbers, by what they count and where
+    /// they are told. To be called before its first turn, wherever there are several: without it schedulers know of its own connections alone, and
     /// neighbours that answer to another worker are not heard.
     #[must_use]
     pub fn beside(
@@ -115,12 +131,16 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Takes in what others have heard of neighbours: packets may wait for it.
+    /// Takes in what others have heard of neighbours, as packets may wait for it, and what they tell of connections.
     #[inline]
     pub(super) fn listen_to_others(&mut self) {
-        if !self.others.mailboxes.is_empty() && !self.mailbox.heard.is_empty() {
+        if self.others.mailboxes.is_empty() {
+            return;
+        }
+        if !self.mailbox.heard.is_empty() {
             self.hear_others();
         }
+        self.listen_to_holders();
     }
 
     #[cold]

@@ -1,7 +1,9 @@
-//! Persistence: the server of a new connection is the one that its client got before, which a template remembers.
+//! Persistence: the server of a new connection is the one that its client got before, which a template remembers. A
+//! template is of one worker, whichever worker the client's connections are of: see [`super::errands`].
 
 use super::connection::ServerLoads;
 use super::schedule::{Ends, Refusal, Target, no_server};
+use super::shard::Shard;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{ConnectionTable, Flags, FlowIndex, InsertError, Record, RecordId, Template};
@@ -13,8 +15,24 @@ use crate::service::{Extras, PersistenceEngine, Service, ServiceKey};
 /// user: it stays together whoever else fills its server.
 const LARGE: u32 = 64;
 
-/// A service's memory of a client, if it keeps one: a template, found or to be made.
-pub(super) struct Memory {
+/// In the extension of a connection: it is held by another worker's template, and this is its place among those.
+const ELSEWHERE: u32 = 1 << 31;
+
+/// What a connection's extension says of a template elsewhere, by its place in [`super::holds::Holds`].
+pub(super) const fn elsewhere(place: u32) -> u32 {
+    place | ELSEWHERE
+}
+
+/// Where a service's memory of a client is, if it keeps one.
+pub(super) enum Memory {
+    /// Here.
+    Here(Client),
+    /// At another worker, which has been asked.
+    Elsewhere,
+}
+
+/// A client that is remembered: its template, found or to be made.
+pub(super) struct Client {
     template: Template,
     key: FlowKey,
     found: Option<RecordId>,
@@ -25,7 +43,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Chooses the server of a service that the connection of a packet between these ends goes to: that of the client's
     /// template, whatever its weight or load is, else the scheduler's. The template of a large client whose server has more
     /// than the bound goes on to remember that server, to which the client comes back once there is room. What
-    /// [`Worker::remember`] has to know then goes to `memory`.
+    /// [`Worker::remember`] has to know then goes to `memory`. Where the template is another worker's, that has to be asked
+    /// first.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -35,43 +54,80 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         ends: &Ends,
         memory: &mut Option<Memory>,
     ) -> Result<Target, Refusal> {
-        let mut known = None;
         if self.snapshot.extras(slot).has_any(Extras::PERSISTENCE) {
-            known = self.recall_client(slot, headers, frame, ends, memory)?;
-            if let Some(home) = known.filter(|home| !self.exceeds_bound(slot, memory.as_ref(), home)) {
-                return Ok(home);
-            }
+            return self.choose_for_client(slot, headers, frame, ends, memory);
         }
         self.pick_in(slot, ends, headers.protocol)
-            .or(known)
             .ok_or_else(|| no_server(&self.snapshot, ends.destination))
     }
 
-    /// The server that a service remembers of a packet's client.
     #[cold]
-    fn recall_client(
+    #[inline(never)]
+    fn choose_for_client(
         &mut self,
         slot: u32,
         headers: &Headers,
         frame: &[u8],
         ends: &Ends,
         memory: &mut Option<Memory>,
-    ) -> Result<Option<Target>, Refusal> {
-        if let Some(service) = self.snapshot.service(slot) {
-            *memory = self.memory_of(service, headers, frame, ends)?;
+    ) -> Result<Target, Refusal> {
+        if let Some(said) = self.said(slot, ends, headers.protocol) {
+            *memory = Some(Memory::Elsewhere);
+            return said;
         }
-        let known = memory.as_mut();
-        Ok(known.and_then(|memory| self.recall(memory, slot, ends, headers.protocol)))
+        let mut client = match self.snapshot.service(slot) {
+            Some(service) => self.client_of(service, headers, frame, ends)?,
+            None => None,
+        };
+        if let Some(home) = client.as_ref().map(|client| self.home_of(&client.template))
+            && home != self.number
+        {
+            return Err(self.must_ask(home, slot));
+        }
+        let chosen = self.choose_here(slot, headers.protocol, ends, &mut client)?;
+        *memory = client.map(Memory::Here);
+        Ok(chosen)
+    }
+
+    /// Chooses the server for a client that this worker remembers, or no one does.
+    pub(super) fn choose_here(
+        &mut self,
+        slot: u32,
+        protocol: u8,
+        ends: &Ends,
+        client: &mut Option<Client>,
+    ) -> Result<Target, Refusal> {
+        let known = client
+            .as_mut()
+            .and_then(|client| self.recall(client, slot, ends, protocol));
+        if let Some(home) = known.filter(|home| !self.exceeds_bound(slot, client.as_ref(), home)) {
+            return Ok(home);
+        }
+        self.pick_in(slot, ends, protocol)
+            .or(known)
+            .ok_or_else(|| no_server(&self.snapshot, ends.destination))
+    }
+
+    /// The worker that has a client's template: the owner of the shard of its masked address, and of what else makes the
+    /// client, so that a service whose clients are all behind one address spreads.
+    fn home_of(&self, template: &Template) -> u8 {
+        if self.owned.is_all() {
+            return self.number;
+        }
+        let address = self.shard_key.shard_of(template.client, 0).index() as u32;
+        // Not the lowest bit, which a token always has.
+        let shard = Shard::from_low_bits(address ^ (template.token >> 1) as u32);
+        self.snapshot.shards.owner(shard)
     }
 
     /// What the packet's client is known by, if the service keeps its clients.
-    fn memory_of(
+    pub(super) fn client_of(
         &self,
         service: &Service,
         headers: &Headers,
         frame: &[u8],
         ends: &Ends,
-    ) -> Result<Option<Memory>, Refusal> {
+    ) -> Result<Option<Client>, Refusal> {
         let Some(persistence) = &service.persistence else {
             return Ok(None);
         };
@@ -93,7 +149,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             port: template_port(&service.key),
             token,
         };
-        Ok(Some(Memory {
+        Ok(Some(Client {
             template,
             key: template.key(&self.digest),
             found: None,
@@ -102,27 +158,26 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// The server that the client's template remembers. One that must not be used any more is retired: then the client
-    /// gets a new template beside it. With several workers it is here that the worker would be asked whose shard the
-    /// client's masked address is in; so far there is one.
-    fn recall(&mut self, memory: &mut Memory, asked: u32, ends: &Ends, protocol: u8) -> Option<Target> {
-        let id = self.table.find_template(&memory.template, memory.key)?;
+    /// gets a new template beside it.
+    fn recall(&mut self, client: &mut Client, asked: u32, ends: &Ends, protocol: u8) -> Option<Target> {
+        let id = self.table.find_template(&client.template, client.key)?;
         self.catch_up(self.table.get(id).service);
         let server = self.usable(self.table.get(id).server, asked, ends, protocol);
         if server.is_some() {
-            memory.found = Some(id);
+            client.found = Some(id);
         } else {
             self.table.retire_template(id);
         }
         server
     }
 
-    /// Whether a client, known by `memory`, has so many connections that one more would give its server more than the
+    /// Whether a client has so many connections that one more would give its server more than the
     /// service's persistence lets it have.
-    fn exceeds_bound(&self, slot: u32, memory: Option<&Memory>, home: &Target) -> bool {
+    fn exceeds_bound(&self, slot: u32, client: Option<&Client>, home: &Target) -> bool {
         let Some((service, template)) = self
             .snapshot
             .service(slot)
-            .zip(memory.and_then(|memory| memory.found))
+            .zip(client.and_then(|client| client.found))
         else {
             return false;
         };
@@ -140,13 +195,25 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The server in that slot as it is configured, if its clients may go on to it, for a packet that asks for the
     /// service `asked`.
     fn usable(&self, slot: u32, asked: u32, ends: &Ends, protocol: u8) -> Option<Target> {
+        let (target, weight) = self.server_at(slot, asked, ends, protocol)?;
+        let quiesced = weight == 0 && self.snapshot.settings.expire_quiescent_template;
+        (!quiesced).then_some(target)
+    }
+
+    /// The server in that slot, and its weight, for a packet that asks for the service `asked`.
+    pub(super) fn server_at(
+        &self,
+        slot: u32,
+        asked: u32,
+        ends: &Ends,
+        protocol: u8,
+    ) -> Option<(Target, u32)> {
         let state = self.servers.get(slot as usize)?;
         let service = self.snapshot.service(state.service)?;
         let server = service.servers.get(state.position as usize)?;
-        let quiesced = server.weight == 0 && self.snapshot.settings.expire_quiescent_template;
         let asked = self.snapshot.service(asked)?;
         let target = || Target::of(asked, server, ends.destination_port, protocol);
-        (server.slot == slot && !quiesced).then(target)
+        (server.slot == slot).then(|| (target(), server.weight))
     }
 
     /// Remembers where a client went, now that a packet of it has gone there: by `connection`, which is then held to the
@@ -158,19 +225,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         service: u32,
         connection: Option<RecordId>,
     ) -> Result<(), Refusal> {
-        let id = match memory.found {
-            Some(id) => Ok(id),
-            None => self.make_template(memory, service, server),
+        let Memory::Here(client) = memory else {
+            if let Some(connection) = connection {
+                self.hold_by_said(connection);
+            }
+            return Ok(());
         };
-        let id = id.map_err(|InsertError::TableFull| {
+        let id = self.keep(client, server, service).map_err(|reason| {
             if let Some(connection) = connection {
                 self.close(connection);
             }
-            Refusal::from(DropReason::TableFull)
+            Refusal::from(reason)
         })?;
-        let template = self.table.get_mut(id);
-        template.stamp(self.now);
-        template.service = service;
         if let Some(connection) = connection
             && let Some(extension) = self.table.extend(connection)
         {
@@ -180,18 +246,37 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(())
     }
 
+    /// Keeps a client on a server: by its template, which is made if there is none.
+    pub(super) fn keep(
+        &mut self,
+        client: &Client,
+        server: &Target,
+        service: u32,
+    ) -> Result<RecordId, DropReason> {
+        let id = match client.found {
+            Some(id) => id,
+            None => self
+                .make_template(client, service, server)
+                .map_err(|InsertError::TableFull| DropReason::TableFull)?,
+        };
+        let template = self.table.get_mut(id);
+        template.stamp(self.now);
+        template.service = service;
+        Ok(id)
+    }
+
     fn make_template(
         &mut self,
-        memory: &Memory,
+        client: &Client,
         service: u32,
         server: &Target,
     ) -> Result<RecordId, InsertError> {
-        let mut record = Record::template(memory.key, server.mode, memory.timeout);
+        let mut record = Record::template(client.key, server.mode, client.timeout);
         record.server = server.slot;
         record.service = service;
         record.stamp(self.now);
-        let id = self.table.insert_template(&record, &memory.template)?;
-        let deadline = self.now.after(memory.timeout);
+        let id = self.table.insert_template(&record, &client.template)?;
+        let deadline = self.now.after(client.timeout);
         self.wheel.insert(self.table.records_mut(), id, deadline);
         self.stats.servers[server.slot as usize].templates.up();
         self.stats.templates.add(1);
@@ -225,8 +310,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// A connection ends: its template no longer holds it.
     pub(super) fn let_go(&mut self, connection: &Record) {
-        if let Some(id) = template_of(&self.table, connection) {
-            self.table.get_mut(id).control(false);
+        match template_of(&self.table, connection) {
+            Some(Holder::Here(id)) => self.table.get_mut(id).control(false),
+            Some(Holder::Elsewhere(place)) => self.holds.end(place),
+            None => {}
         }
     }
 
@@ -234,8 +321,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     #[cold]
     #[inline(never)]
     pub(super) fn assure_template(&mut self, connection: RecordId) {
-        if let Some(id) = template_of(&self.table, self.table.get(connection)) {
-            self.table.get_mut(id).assure();
+        match template_of(&self.table, self.table.get(connection)) {
+            Some(Holder::Here(id)) => self.table.get_mut(id).assure(),
+            Some(Holder::Elsewhere(place)) => self.holds.assure(place),
+            None => {}
         }
     }
 
@@ -246,13 +335,23 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 }
 
-/// The template that holds a connection.
-fn template_of<X: FlowIndex>(table: &ConnectionTable<X>, connection: &Record) -> Option<RecordId> {
+/// What holds a connection.
+enum Holder {
+    /// A template of this worker.
+    Here(RecordId),
+    /// Another worker's; this is the connection's place in [`super::holds::Holds`].
+    Elsewhere(u32),
+}
+
+fn template_of<X: FlowIndex>(table: &ConnectionTable<X>, connection: &Record) -> Option<Holder> {
     if !connection.flags.has(Flags::EXTENDED) {
         return None;
     }
-    let id = table.extension(connection)?.template;
-    (id != 0).then_some(RecordId(id))
+    match table.extension(connection)?.template {
+        0 => None,
+        id if id & ELSEWHERE == 0 => Some(Holder::Here(RecordId(id))),
+        id => Some(Holder::Elsewhere(id & !ELSEWHERE)),
+    }
 }
 
 /// The port of a service's templates, in host order. Those of FTP hold for all ports, as in LVS: its data goes to others.

@@ -2,7 +2,7 @@
 
 use super::burst::{Burst, Place};
 use super::snat::Outbound;
-use super::{Arrival, BURST, Io, Stage, Worker};
+use super::{Arrival, BURST, Errand, Io, Stage, Worker};
 use crate::arch;
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
@@ -56,7 +56,11 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         for (at, (arrival, packet)) in arrived.into_iter().enumerate() {
             burst.packets.push(Some(packet));
-            self.parse_once_more(burst, at as Place, &arrival);
+            if arrival.errand == Errand::Steered {
+                self.parse_once_more(burst, at as Place, &arrival);
+            } else {
+                self.run_errand(burst, at as Place, &arrival);
+            }
         }
         self.stages.end(Stage::Receive);
         self.process(burst);
@@ -64,7 +68,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// What another worker has parsed before: what it knew of the packet holds on.
-    fn parse_once_more(&mut self, burst: &mut Burst<I::Packet>, place: Place, arrival: &Arrival) {
+    pub(super) fn parse_once_more(&mut self, burst: &mut Burst<I::Packet>, place: Place, arrival: &Arrival) {
         let at = usize::from(place);
         let Some(packet) = &burst.packets[at] else {
             return;
@@ -74,7 +78,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Ok(()) => {
                 burst.headers[at].largest_fragment = arrival.largest_fragment;
                 burst.identifications[at] = arrival.identification;
-                burst.settled |= u32::from(arrival.settled) << at;
                 self.sort(burst, place);
             }
             Err(reason) => {
@@ -118,7 +121,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// A packet that is no flow. There are few, and they are dealt with at once.
     #[cold]
     #[inline(never)]
-    fn deal_with(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
+    pub(super) fn deal_with(&mut self, burst: &mut Burst<I::Packet>, place: Place) {
         match burst.headers[usize::from(place)].kind {
             Kind::Flow | Kind::Flow6 => {}
             Kind::Arp => self.arp(burst, place),
@@ -231,7 +234,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ///
     /// # Errors
     /// It is not for us.
-    pub(super) fn home_of(&self, headers: &Headers, packet: &I::Packet) -> Result<u8, DropReason> {
+    pub(super) fn owner_of_packet(&self, headers: &Headers, packet: &I::Packet) -> Result<u8, DropReason> {
         if headers.kind != Kind::Flow {
             return self.owner_of(&super::ends::of(headers, packet.bytes()));
         }
@@ -273,14 +276,22 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
 
     /// Gives a packet to the worker that owns its connection.
     pub(super) fn hand_over(&mut self, owner: u8, arrival: Arrival, packet: I::Packet) {
+        self.try_hand_over(owner, arrival, packet);
+    }
+
+    /// Gives a packet to another worker, or drops it where that has no room. Whether it went.
+    #[inline]
+    pub(super) fn try_hand_over(&mut self, owner: u8, arrival: Arrival, packet: I::Packet) -> bool {
         match self.io.hand_over(owner, arrival, packet) {
             Ok(()) => {
                 self.stats.handed_over.add(1);
                 self.stats.count_steered(owner, true);
+                true
             }
             Err(packet) => {
                 self.stats.count_steered(owner, false);
                 self.discard(packet, DropReason::SteerFull);
+                false
             }
         }
     }

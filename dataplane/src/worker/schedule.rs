@@ -31,6 +31,8 @@ pub(super) enum Reply {
     TimeExceeded,
     /// ICMP fragmentation needed, ICMPv6 packet too big, with the MTU.
     TooBig(u16),
+    /// Nothing yet: that worker has to say where the packet goes.
+    Elsewhere(u8),
 }
 
 /// A packet that is not forwarded: why, and what its sender is told.

@@ -133,6 +133,8 @@ pub struct SteerStats {
     pub handed_over: Counter,
     /// Packets dropped, because the ring to that worker was full.
     pub full: Counter,
+    /// Of those dropped, questions of that worker, with their answers.
+    pub unanswered: Counter,
 }
 
 /// Everything that one worker counts.

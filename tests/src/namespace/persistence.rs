@@ -2,6 +2,7 @@
 //! that is shipped for it.
 
 mod shipped;
+mod workers;
 
 use crate::failure::Download;
 use crate::lab::{FULLNAT, Gateway, Host, Lab, Nginx, PATIENCE, until};
@@ -77,10 +78,15 @@ pub(crate) fn ends(template: &Value) -> [&str; 3] {
 /// PER-04.
 #[test]
 fn per_04_clients_of_one_network_share_a_server_until_their_template_ends() {
+    networks(str::to_owned);
+}
+
+/// As the configuration is after `changed`.
+pub(super) fn networks(changed: impl Fn(&str) -> String) {
     let (lab, _servers) = lab();
     let client = lab.client();
     let keys = "persistence: { timeout: 6, netmask: 255.255.255.0 }";
-    let gateway = Gateway::start(&lab, &(with(keys) + TIMEOUTS));
+    let gateway = Gateway::start(&lab, &changed(&(with(keys) + TIMEOUTS)));
     let url = format!("http://{FULLNAT}/");
     let mut used: Vec<String> = vec![];
     for network in 0..NETWORKS {
@@ -108,9 +114,14 @@ fn per_04_clients_of_one_network_share_a_server_until_their_template_ends() {
 /// PER-01.
 #[test]
 fn per_01_a_quiesced_server_keeps_its_clients_unless_they_are_to_leave() {
+    quiescing(str::to_owned);
+}
+
+/// As the configuration is after `changed`.
+pub(super) fn quiescing(changed: impl Fn(&str) -> String) {
     let (lab, _servers) = lab();
     let client = lab.client();
-    let before = with("persistence: { timeout: 300 }");
+    let before = changed(&with("persistence: { timeout: 300 }"));
     let gateway = Gateway::start(&lab, &before);
     let url = format!("http://{FULLNAT}/");
     let download = Download::start(&lab, 0);
@@ -150,9 +161,14 @@ fn per_01_a_quiesced_server_keeps_its_clients_unless_they_are_to_leave() {
 /// PER-02.
 #[test]
 fn per_02_a_client_of_a_removed_server_is_served_at_once() {
+    removal(str::to_owned);
+}
+
+/// As the configuration is after `changed`.
+pub(super) fn removal(changed: impl Fn(&str) -> String) {
     let (lab, _servers) = lab();
     let client = lab.client();
-    let before = with("persistence: { timeout: 300 }");
+    let before = changed(&with("persistence: { timeout: 300 }"));
     let gateway = Gateway::start(&lab, &before);
     let (url, from) = (format!("http://{FULLNAT}/"), address(3, 10));
     let server = server_of(&client, &from, &url, 2);
@@ -172,9 +188,14 @@ fn per_02_a_client_of_a_removed_server_is_served_at_once() {
 /// PER-05.
 #[test]
 fn per_05_all_ports_of_a_vip_are_one_service_and_one_of_them_may_have_its_own() {
+    all_ports(str::to_owned);
+}
+
+/// As the configuration is after `changed`.
+pub(super) fn all_ports(changed: impl Fn(&str) -> String) {
     let (lab, servers) = lab();
     let client = lab.client();
-    let all = Gateway::usual()
+    let all = changed(&Gateway::usual())
         .replace(&format!("{FULLNAT}:80/tcp"), &format!("{FULLNAT}:0/tcp"))
         .replace(
             "pool: web, mode: fullnat, scheduler: wrr",

@@ -17,7 +17,6 @@ mod server;
 mod service;
 mod snat;
 mod vip;
-mod workers;
 
 use super::Config;
 use super::read::Raw;
@@ -60,7 +59,6 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
         report,
     );
 
-    workers::persistence(&raw.node, &raw.services, report);
     let parents = port::check(&raw.ports, &port_names, report);
     let mut links = Links::new(&raw.ports);
     let (mut routes, unreachable) = network::routes(&raw.routes, &port_names, &mut links, report);

@@ -67,10 +67,4 @@ impl Config {
     pub fn devices(&self) -> usize {
         self.ports.iter().filter_map(Port::device).count()
     }
-
-    /// The first service that remembers its clients, which takes a gateway of one worker.
-    #[must_use]
-    pub fn persistent_service(&self) -> Option<&Service> {
-        self.services.iter().find(|service| service.persistence.is_some())
-    }
 }

@@ -42,18 +42,6 @@ pub struct Node {
     pub place: Place,
 }
 
-impl Node {
-    /// Whether there are several workers whatever the machine is like.
-    #[must_use]
-    pub fn has_several_workers(&self) -> bool {
-        let cpus = match &self.workers {
-            Workers::Auto => 1,
-            Workers::Cpus(cpus) => cpus.len(),
-        };
-        cpus > 1 || self.workers_per_cpu > 1
-    }
-}
-
 /// Which cores move packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Workers {

@@ -7,7 +7,7 @@ use crate::drops::DropReason;
 use crate::flow::{Connection, Flags, Mode, TagIndex};
 use crate::packet::PortId;
 use crate::time::{TICKS_PER_SECOND, Tick, seconds};
-use crate::worker::{Event, Listing, Mailbox, MemoryIo, Order, ServerStats, Worker, WorkerStats};
+use crate::worker::{Event, Io, Listing, Mailbox, MemoryIo, Order, ServerStats, Worker, WorkerStats};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
@@ -242,52 +242,69 @@ impl Gateway {
 
     /// Local ports in use, towards all servers.
     pub(super) fn ports_in_use(&self) -> u32 {
-        self.worker.locals.addresses().map(|address| address.used).sum()
+        ports_in_use(&self.worker)
     }
 
     /// The table, the wheel, the counts and the local ports tell the same story.
     pub(super) fn check(&self) {
-        let worker = &self.worker;
-        let live = worker.table.len();
-        let (mut records, mut fullnat, mut inactive) = (0, 0, 0);
-        let (mut templates, mut controlled, mut held) = (0, 0, 0);
-        worker.table.scan(0, usize::MAX, |_, record| {
-            records += 1;
-            if record.is_template() {
-                templates += 1;
-                controlled += record.controlled();
-                return;
-            }
-            let extension = worker.table.extension(record);
-            held += u32::from(extension.is_some_and(|extension| extension.template != 0));
-            fullnat += u32::from(record.mode() == Mode::Fullnat);
-            inactive += u32::from(record.flags.has(Flags::INACTIVE));
-        });
-        assert_eq!(records, live, "records and length");
-        assert_eq!(worker.wheel.len(), live, "timers");
-        assert_eq!(self.stats.templates.get(), u64::from(templates));
+        let Books { controlled, held } = check_books(&self.worker, &self.stats, &self.plan);
         assert_eq!(controlled, held, "connections of templates");
-        let live = live as u32 - templates;
-        assert_eq!(self.stats.connections.get(), u64::from(live));
-        assert_eq!(self.ports_in_use(), fullnat, "local ports");
-        let sum = |count: fn(&ServerStats) -> u32| self.stats.servers.iter().map(count).sum::<u32>();
-        assert_eq!(sum(|server| server.inactive.get()), inactive, "inactive");
-        assert_eq!(sum(|server| server.active.get()), live - inactive, "active");
-        assert_eq!(sum(|server| server.templates.get()), templates, "templates");
-        let (mut embryonic, mut services) = (0, vec![0; self.plan.sizes.services as usize]);
-        worker.table.scan(0, usize::MAX, |_, record| {
-            embryonic += u32::from(record.protocol == TCP && record.tcp_state().is_embryonic());
-            if !record.flags.has(Flags::SNAT) && !record.flags.has(Flags::TEMPLATE) {
-                services[record.service as usize] += 1;
-            }
-        });
-        assert_eq!(
-            worker.admission.counts(),
-            (embryonic, services),
-            "counted for limits"
-        );
-        assert!(self.stats.conserves(), "{:?}", self.stats);
     }
+}
+
+fn ports_in_use<I: Io>(worker: &Worker<I, TagIndex>) -> u32 {
+    worker.locals.addresses().map(|address| address.used).sum()
+}
+
+/// What the books of one worker alone do not balance.
+pub(super) struct Books {
+    /// Connections that its templates hold, as far as they know.
+    pub(super) controlled: u32,
+    /// Its own connections that templates hold, whosever.
+    pub(super) held: u32,
+}
+
+/// The table of a worker, the wheel, the counts and the local ports tell the same story.
+pub(super) fn check_books<I: Io>(worker: &Worker<I, TagIndex>, stats: &WorkerStats, plan: &Plan) -> Books {
+    let live = worker.table.len();
+    let (mut records, mut fullnat, mut inactive) = (0, 0, 0);
+    let (mut templates, mut controlled, mut held) = (0, 0, 0);
+    worker.table.scan(0, usize::MAX, |_, record| {
+        records += 1;
+        if record.is_template() {
+            templates += 1;
+            controlled += record.controlled();
+            return;
+        }
+        let extension = worker.table.extension(record);
+        held += u32::from(extension.is_some_and(|extension| extension.template != 0));
+        fullnat += u32::from(record.mode() == Mode::Fullnat);
+        inactive += u32::from(record.flags.has(Flags::INACTIVE));
+    });
+    assert_eq!(records, live, "records and length");
+    assert_eq!(worker.wheel.len(), live, "timers");
+    assert_eq!(stats.templates.get(), u64::from(templates));
+    let live = live as u32 - templates;
+    assert_eq!(stats.connections.get(), u64::from(live));
+    assert_eq!(ports_in_use(worker), fullnat, "local ports");
+    let sum = |count: fn(&ServerStats) -> u32| stats.servers.iter().map(count).sum::<u32>();
+    assert_eq!(sum(|server| server.inactive.get()), inactive, "inactive");
+    assert_eq!(sum(|server| server.active.get()), live - inactive, "active");
+    assert_eq!(sum(|server| server.templates.get()), templates, "templates");
+    let (mut embryonic, mut services) = (0, vec![0; plan.sizes.services as usize]);
+    worker.table.scan(0, usize::MAX, |_, record| {
+        embryonic += u32::from(record.protocol == TCP && record.tcp_state().is_embryonic());
+        if !record.flags.has(Flags::SNAT) && !record.flags.has(Flags::TEMPLATE) {
+            services[record.service as usize] += 1;
+        }
+    });
+    assert_eq!(
+        worker.admission.counts(),
+        (embryonic, services),
+        "counted for limits"
+    );
+    assert!(stats.conserves(), "{stats:?}");
+    Books { controlled, held }
 }
 
 impl Drop for Gateway {

@@ -23,7 +23,18 @@ pub(super) struct Fabric {
     ports: MemoryIo,
     handed: Vec<(u8, Arrival, TestPacket)>,
     room: usize,
+    /// Of a hundred packets, as many are refused as if there were no room.
+    unlucky: u64,
+    /// Where the random numbers for that stand.
+    draws: u64,
     coming: VecDeque<(Arrival, TestPacket)>,
+}
+
+impl Fabric {
+    fn is_unlucky(&mut self) -> bool {
+        self.draws = self.draws.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (self.draws >> 33) % 100 < self.unlucky
+    }
 }
 
 impl Io for Fabric {
@@ -46,7 +57,7 @@ impl Io for Fabric {
     }
 
     fn hand_over(&mut self, worker: u8, arrival: Arrival, packet: TestPacket) -> Result<(), TestPacket> {
-        if self.handed.len() == self.room {
+        if self.handed.len() == self.room || self.is_unlucky() {
             return Err(packet);
         }
         self.handed.push((worker, arrival, packet));
@@ -66,13 +77,15 @@ pub(super) type SentBy = (u8, PortId, Vec<u8>);
 
 /// The workers of one gateway, their packets carried from ring to ring by hand.
 pub(super) struct Team {
-    workers: Vec<Worker<Fabric, TagIndex>>,
+    pub(super) workers: Vec<Worker<Fabric, TagIndex>>,
     pub(super) stats: Vec<Arc<WorkerStats>>,
-    mailboxes: Vec<Arc<Mailbox>>,
-    plan: Plan,
-    key: ShardKey,
-    shards: ShardMap,
-    now: Tick,
+    pub(super) mailboxes: Vec<Arc<Mailbox>>,
+    pub(super) plan: Plan,
+    pub(super) key: ShardKey,
+    pub(super) shards: ShardMap,
+    pub(super) now: Tick,
+    /// A worker that does not turn.
+    pub(super) stuck: Option<u8>,
 }
 
 impl Team {
@@ -100,6 +113,8 @@ impl Team {
                 ports: MemoryIo::new(2),
                 handed: Vec::new(),
                 room,
+                unlucky: 0,
+                draws: number.into(),
                 coming: VecDeque::new(),
             };
             let index = TagIndex::new(8192, false).unwrap();
@@ -118,6 +133,14 @@ impl Team {
             shards: ShardMap::even(count),
             plan,
             now: Tick(0),
+            stuck: None,
+        }
+    }
+
+    /// Lets rings refuse as many of a hundred packets.
+    pub(super) fn lose(&mut self, percent: u64) {
+        for worker in &mut self.workers {
+            worker.io_mut().unlucky = percent;
         }
     }
 
@@ -131,6 +154,9 @@ impl Team {
     pub(super) fn pass(&mut self, ticks: u32) {
         self.now = self.now.after(ticks);
         for worker in &mut self.workers {
+            if self.stuck == Some(worker.number) {
+                continue;
+            }
             worker.turn(self.now);
             while worker.next_timer().is_some_and(|due| self.now.reached(due)) {
                 worker.turn(self.now);
@@ -156,6 +182,9 @@ impl Team {
         for (worker, mailbox) in self.workers.iter_mut().zip(&self.mailboxes) {
             let order = Order::Publish(Arc::clone(&snapshot));
             mailbox.orders.push(order).unwrap();
+            if self.stuck == Some(worker.number) {
+                continue;
+            }
             worker.turn(self.now);
             while mailbox.spent.pop().is_some() {}
         }
@@ -180,26 +209,50 @@ impl Team {
 
     /// As [`Team::deliver`]; frames as they are.
     pub(super) fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
+        self.arrive(at, port, frame);
+        self.settle()
+    }
+
+    /// Lets a frame arrive at that worker's queue; nothing happens yet.
+    pub(super) fn arrive(&mut self, at: u8, port: PortId, frame: &[u8]) {
         self.workers[usize::from(at)].io_mut().ports.arrive(port, frame);
+    }
+
+    /// All turn until everything is through, and everybody has heard what there is to hear.
+    pub(super) fn settle(&mut self) -> (Vec<HandOver>, Vec<SentBy>) {
         let (mut handed, mut sent) = (Vec::new(), Vec::new());
-        // Handed over twice at the most, against the order of workers.
-        for _ in 0..3 {
-            for number in 0..self.workers.len() as u8 {
-                let worker = &mut self.workers[usize::from(number)];
-                worker.turn(self.now);
-                let frames = worker.io_mut().ports.take_sent();
-                sent.extend(frames.into_iter().map(|(port, frame)| (number, port, frame)));
-                for (to, arrival, packet) in std::mem::take(&mut worker.io_mut().handed) {
-                    handed.push((number, to));
-                    self.workers[usize::from(to)]
-                        .io_mut()
-                        .coming
-                        .push_back((arrival, packet));
-                }
+        for round in 0.. {
+            assert!(round < 100, "it never comes to an end");
+            let before = handed.len();
+            self.round(&mut handed, &mut sent);
+            let is_stuck = |number: &u8| Some(*number) == self.stuck;
+            let numbers = (0..).zip(&self.mailboxes).filter(|(number, _)| !is_stuck(number));
+            let all_heard = numbers.clone().all(|(_, mailbox)| mailbox.told.is_empty());
+            let all_told = self.stuck.is_some() || self.workers.iter().all(|one| !one.holds.is_waiting());
+            if round >= 2 && handed.len() == before && all_heard && all_told {
+                break;
             }
         }
         assert!(self.stats.iter().all(|stats| stats.conserves()));
         (handed, sent)
+    }
+
+    /// Each makes a turn, and what it hands over arrives.
+    fn round(&mut self, handed: &mut Vec<HandOver>, sent: &mut Vec<SentBy>) {
+        for number in 0..self.workers.len() as u8 {
+            if self.stuck == Some(number) {
+                continue;
+            }
+            let worker = &mut self.workers[usize::from(number)];
+            worker.turn(self.now);
+            let frames = worker.io_mut().ports.take_sent();
+            sent.extend(frames.into_iter().map(|(port, frame)| (number, port, frame)));
+            for (to, arrival, packet) in std::mem::take(&mut worker.io_mut().handed) {
+                handed.push((number, to));
+                let other = &mut self.workers[usize::from(to)];
+                other.io_mut().coming.push_back((arrival, packet));
+            }
+        }
     }
 }
 

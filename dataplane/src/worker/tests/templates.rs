@@ -1,7 +1,7 @@
 //! Templates against a model of what each client may expect.
 
+use super::cluster::*;
 use super::frames::*;
-use super::gateway::*;
 use super::plan::*;
 use crate::drops::DropReason;
 use crate::flow::Mode;
@@ -78,16 +78,17 @@ fn all_servers() -> Vec<Server> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn clients_get_the_server_that_they_may_expect(
         leave in any::<bool>(),
+        workers in 1u8..5,
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let mut plan = Plan::web(Mode::Nat, SERVERS);
         plan.settings.expire_quiescent_template = leave;
         plan.edit(0, |service| service.persistence = Some(Persistence::new(seconds(TIMEOUT))));
-        let mut gateway = Gateway::new(plan);
+        let mut gateway = Cluster::new(plan, workers);
         let servers = (1..=SERVERS).map(|server| (server, 1)).collect();
         let mut model = Model { clients: HashMap::new(), servers, leave, now: 0 };
         let mut port = 10_000;
@@ -95,13 +96,13 @@ proptest! {
             match step {
                 Step::Connect(number) => {
                     port += 1;
-                    let before = gateway.worker.table.len();
+                    let before = gateway.records();
                     let refusals = gateway.drops(DropReason::NoServer);
                     let sent = gateway.inbound(&Sent::tcp(client(number, port), WEB, SYN));
                     if gateway.drops(DropReason::NoServer) > refusals {
                         prop_assert!(model.must_get(number).is_none());
                         prop_assert!(model.servers.values().all(|weight| *weight == 0));
-                        prop_assert_eq!(gateway.worker.table.len(), before);
+                        prop_assert_eq!(gateway.records(), before);
                         // What it had could not be used: so it is not asked again.
                         model.clients.remove(&number);
                         continue;
@@ -141,11 +142,11 @@ proptest! {
             gateway.check();
         }
         gateway.pass(seconds(TIMEOUT + 3 * SYN_RECV));
-        prop_assert_eq!(gateway.worker.table.len(), 0);
+        prop_assert_eq!(gateway.records(), 0);
     }
 }
 
-fn weigh(gateway: &mut Gateway, number: u32, weight: u32) {
+fn weigh(gateway: &mut Cluster, number: u32, weight: u32) {
     gateway.change(|plan| {
         plan.edit(0, |service| {
             let server = service.servers.iter_mut().find(|server| server.slot == number);

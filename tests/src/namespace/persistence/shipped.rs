@@ -78,14 +78,20 @@ fn call(client: &Host, servers: &[UdpSocket; 2], from: &str, id: &str) -> usize 
 
 #[test]
 fn the_shipped_configuration_keeps_clients() {
+    keeps_clients(str::to_owned);
+}
+
+/// As the configuration is after `changed`.
+pub(super) fn keeps_clients(changed: impl Fn(&str) -> String) {
     let lab = lab();
     let servers = [Nginx::start(&lab, 1), Nginx::start(&lab, 2)];
     // A machine may have no CPU 1 and little memory: that is all that is changed.
     let yaml = SHIPPED.replace(
-        "workers: [1], hugepages: auto",
-        "workers: auto, memory: 256, hugepages: off",
+        "node: { name: gw1, workers: [1], hugepages: auto, idle: sleep }\n",
+        "node:\n  name: gw1\n  workers: auto\n  memory: 256\n  hugepages: off\n  idle: sleep\n",
     );
     assert_ne!(yaml, SHIPPED);
+    let yaml = changed(&yaml);
     let gateway = Gateway::start(&lab, &yaml);
     let client = lab.client();
 
