@@ -18,6 +18,7 @@ mod header;
 mod hostile;
 mod identity;
 mod limits;
+mod links;
 mod locals;
 mod locals_both;
 mod marks;
