@@ -182,7 +182,6 @@ fn attach(eal: &Eal, device: &Device, number: usize) -> Result<Attached> {
     };
     let mode = match mode {
         config::BondMode::ActiveBackup => BondMode::ActiveBackup,
-        config::BondMode::Balance => BondMode::Balance,
         config::BondMode::Lacp => BondMode::Lacp,
     };
     let bond = Bond::create(eal, &format!("net_bonding_port{number}"), mode, &ids, *primary)?;

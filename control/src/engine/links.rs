@@ -81,9 +81,7 @@ impl Probe {
                     .map(|member| Some(member) == sender && up[member])
                     .collect()
             }
-            BondMode::Balance | BondMode::Lacp => {
-                seen.iter().zip(&up).map(|((_, used), up)| *used && *up).collect()
-            }
+            BondMode::Lacp => seen.iter().zip(&up).map(|((_, used), up)| *used && *up).collect(),
         };
         let member = |(part, (link_up, active)): (&Part, (&bool, &bool))| Member {
             device: part.device.clone(),

@@ -111,7 +111,7 @@ impl LinkState {
         let first = !std::mem::replace(&mut self.seen, true);
         for (number, member) in now.members.iter().enumerate() {
             // A bond that starts tells of its dead members only.
-            let was = before.members.get(number).map_or(true, |member| member.link_up);
+            let was = before.members.get(number).is_none_or(|member| member.link_up);
             if was != member.link_up {
                 let member = member.clone();
                 changes.push(LinkChange::Member { port, member });

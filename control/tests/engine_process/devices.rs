@@ -72,61 +72,13 @@ fn two_memif_ports_talk_to_each_other() {
     assert!(!socket.exists());
 }
 
-/// Two bonds cabled to each other by two pairs of memif use both cables; by LACP once they have agreed.
-#[test]
-fn two_bonds_use_all_of_their_cables() {
-    for mode in ["802.3ad", "balance"] {
-        cabled_bonds(mode);
-    }
-}
-
-fn cabled_bonds(mode: &str) {
-    let folder = folder();
-    let socket = folder.path().join("lacp.sock");
-    let device = |number: u32, role: &str, cable: u32| {
-        format!(
-            "\"net_memif{number},role={role},id={cable},socket-abstract=no,socket={}\"",
-            socket.display()
-        )
-    };
-    let bond = |name: &str, address: &str, role: &str, first: u32| {
-        format!(
-            "\n  - {{ name: {name}, bond: {{ mode: {mode}, members: [{}, {}] }}, addresses: [{address}] }}",
-            device(first, role, 0),
-            device(first + 1, role, 1)
-        )
-    };
-    let ports = "ports:".to_owned()
-        + &bond("a", "192.0.2.1/24", "server", 0)
-        + &bond("b", "198.51.100.1/24", "client", 2);
-    let mut gateway = Gateway::start(&config(folder.path(), NO_HUGE, &ports));
-    gateway.until("all members to be used", |gateway| {
-        let ports = gateway.show("ports");
-        let ports = ports.as_array().unwrap();
-        let members = ports.iter().flat_map(|port| port["members"].as_array().unwrap());
-        assert_eq!(members.clone().count(), 4);
-        { members }.all(|member| member["active"] == true && member["link_up"] == true)
-    });
-    // What workers see is no LACP: it is what the other one announces once its link is up.
-    gateway.until("announcements in both directions", |gateway| {
-        let ports = gateway.show("ports");
-        ports
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|port| port["worker_received"].as_u64() > Some(0))
-    });
-    let log = gateway.end();
-    assert!(log.contains("the link is up"), "{log}");
-}
-
 /// JUMBO-01: the members of a bond have its MTU.
 #[test]
 fn a_bond_gives_its_mtu_to_its_members() {
     let folder = folder();
     let port = "ports:\n  - { name: a, bond: { mode: active-backup, members: [\"net_null0,size=60\", \"net_null1,size=60\"] }, \
                 mtu: 9000, mac: 02:00:00:00:00:aa, addresses: [192.0.2.1/24] }";
-    let gateway = Gateway::start(&config(folder.path(), NO_HUGE, port));
+    let gateway = Gateway::start(&config(folder.path(), &format!("{NO_HUGE}\n  mbufs: 4095"), port));
     for device in 0..3 {
         let info = gateway.telemetry(&format!("/ethdev/info,{device}"));
         assert_eq!(info["/ethdev/info"]["mtu"], 9000, "{info}");

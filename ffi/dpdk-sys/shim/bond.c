@@ -35,7 +35,7 @@ int tg_bond_create(const char *name, int mode)
 		return bond == -1 ? tg_last_error(EINVAL) : bond;
 	if (rte_eth_bond_link_monitoring_set((uint16_t)bond, MONITOR_MS) != 0)
 		return -EINVAL;
-	if (mode == TG_BOND_BALANCE || mode == TG_BOND_8023AD)
+	if (mode == TG_BOND_8023AD)
 		rte_eth_bond_xmit_policy_set((uint16_t)bond, BALANCE_XMIT_POLICY_LAYER34);
 	return bond;
 }

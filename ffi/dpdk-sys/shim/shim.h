@@ -184,7 +184,6 @@ int tg_tx_reclaim(uint16_t port, uint16_t queue);
 
 enum tg_bond_mode {
 	TG_BOND_ACTIVE_BACKUP = 1,
-	TG_BOND_BALANCE = 2,
 	TG_BOND_8023AD = 4,
 };
 

@@ -172,3 +172,43 @@ fn a_vlan_on_a_bond_answers_by_the_member_that_sends() {
     }
     gateway.finish();
 }
+
+/// Two bonds with LACP, cabled to each other by two pairs of veth: they agree, and use both cables; when one is cut, the
+/// other one.
+#[test]
+fn two_bonds_agree_by_lacp() {
+    let lab = Lab::bare();
+    let bond = |number: usize, own: &str, cables: [&str; 2]| {
+        format!(
+            "  - {{ name: {own}, bond: {{ mode: 802.3ad, members: [\"net_af_packet{},iface={}\", \
+             \"net_af_packet{},iface={}\"] }}, addresses: [192.0.{number}.1/24] }}\n",
+            2 * number,
+            cables[0],
+            2 * number + 1,
+            cables[1]
+        )
+    };
+    for (near, far) in [("a0", "b0"), ("a1", "b1")] {
+        lab.link("gateway", near, "gateway", far);
+    }
+    let yaml = "node: { workers: auto, hugepages: off, memory: 256, idle: sleep, limits: { connections: 10000 } }\nports:\n"
+        .to_owned()
+        + &bond(0, "lan", ["a0", "a1"])
+        + &bond(1, "other", ["b0", "b1"]);
+    let gateway = Gateway::start(&lab, &yaml);
+    await_members(&gateway, [(true, true), (true, true)]);
+    for port in ["lan", "other"] {
+        await_link(&gateway, port, true);
+        // No worker sees LACP: what arrives are the announcements of the other bond.
+        until("announcements", PATIENCE, || {
+            (number(&gateway.named("ports", port), "worker_received") > 0).then_some(())
+        });
+    }
+    let host = lab.host("gateway");
+    host.run("ip link set b0 down");
+    await_members(&gateway, [(false, false), (true, true)]);
+    await_link(&gateway, "lan", true);
+    host.run("ip link set b0 up");
+    await_members(&gateway, [(true, true), (true, true)]);
+    gateway.finish();
+}

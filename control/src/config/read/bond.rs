@@ -14,7 +14,7 @@ const MOST: usize = 8;
 /// The bond in `field`; none when something in it is wrong, which has been reported.
 pub(super) fn bond(field: Field<'_>, with_drivers: bool, report: &mut Report) -> Option<At<Device>> {
     let fields = Fields::open(field, &schema::BOND, report);
-    let example = "`mode: active-backup`, `balance` or `802.3ad`";
+    let example = "`mode: active-backup` or `802.3ad`";
     fields.required("mode", example, report);
     let mode = optional_word(&fields, "mode", &BondMode::WORDS, report);
     let device = |field: Field<'_>, report: &mut Report| {
@@ -25,7 +25,7 @@ pub(super) fn bond(field: Field<'_>, with_drivers: bool, report: &mut Report) ->
     let example = "the devices, such as `members: [0000:03:00.0, 0000:03:00.1]`";
     let raw = fields.required_list("members", example, report, |field, report| {
         let member = device(field, report)?.value;
-        Some(member).filter(|member| fits(field, member, mode, report))
+        Some(member).filter(|member| fits(field, member, report))
     });
     let count = raw.len();
     let members: Vec<Device> = raw.into_iter().flatten().collect();
@@ -59,7 +59,7 @@ fn names_all(bond: &Device, count: usize) -> bool {
 }
 
 /// Whether a device can be a member; why not is reported.
-fn fits(field: Field<'_>, member: &Device, mode: Option<BondMode>, report: &mut Report) -> bool {
+fn fits(field: Field<'_>, member: &Device, report: &mut Report) -> bool {
     if member.name().starts_with("net_bonding") {
         let problem = format!("`{}` is a bond itself", member.name());
         field.error(
@@ -68,13 +68,9 @@ fn fits(field: Field<'_>, member: &Device, mode: Option<BondMode>, report: &mut 
         );
         return false;
     }
-    if mode == Some(BondMode::Balance) && member.link_is_the_kernels() {
-        let problem = format!(
-            "the driver of `{}` does not tell when its link is down",
-            member.name()
-        );
-        let remedy = "write `mode: active-backup`, which asks the kernel, or `802.3ad`, where the switch tells; as it is a \
-                      dead member would lose its flows";
+    if member.name().starts_with("net_memif") {
+        let problem = format!("the driver of `{}` cannot change its MAC address", member.name());
+        let remedy = "write devices that can, as a bond has one address for all: PCI devices, `net_af_packet`, `net_tap`";
         field.error(Fault::new(problem, remedy), report);
         return false;
     }

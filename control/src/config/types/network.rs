@@ -93,17 +93,14 @@ pub struct Bond {
 pub enum BondMode {
     /// One sends; another one when its link is down.
     ActiveBackup,
-    /// Each flow by one of them, by its addresses and ports.
-    Balance,
-    /// The same, as far as the switch agrees by LACP (IEEE 802.1AX, once 802.3ad).
+    /// Each flow by one of them, by its addresses and ports, as far as the switch agrees by LACP (IEEE 802.1AX, once 802.3ad).
     Lacp,
 }
 
 impl BondMode {
     /// Each with its word in the file.
-    pub const WORDS: [(&'static str, BondMode); 3] = [
+    pub const WORDS: [(&'static str, BondMode); 2] = [
         ("active-backup", BondMode::ActiveBackup),
-        ("balance", BondMode::Balance),
         ("802.3ad", BondMode::Lacp),
     ];
 
@@ -112,7 +109,6 @@ impl BondMode {
     pub fn name(self) -> &'static str {
         match self {
             BondMode::ActiveBackup => "active-backup",
-            BondMode::Balance => "balance",
             BondMode::Lacp => "802.3ad",
         }
     }
@@ -141,12 +137,6 @@ impl Device {
     #[must_use]
     pub fn name(&self) -> &str {
         self.argument().split(',').next().unwrap_or_default()
-    }
-
-    /// Whether its driver does not tell of its link, so that the kernel is asked.
-    #[must_use]
-    pub fn link_is_the_kernels(&self) -> bool {
-        matches!(self, Device::Vdev(argument) if argument.starts_with("net_af_packet") || argument.starts_with("net_af_xdp"))
     }
 }
 

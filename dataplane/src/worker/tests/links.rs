@@ -66,7 +66,7 @@ fn a_vlan_has_the_link_of_its_parent() {
     assert_eq!((dropped, frames.len()), (Some((DropReason::LinkDown, 1)), 0));
     link(&mut gateway, LAN, true);
     gateway.arrive(WAN, &packet.frame(WAN_MAC));
-    let frames = gateway.pass_raw(seconds(4));
+    let frames = gateway.pass_raw(seconds(8));
     let tagged = |frame: &&(PortId, Vec<u8>)| frame.0 == LAN && frame.1[12..16] == [0x81, 0, 0, 10];
     let own = frames.iter().filter(tagged);
     let (arp, data): (Vec<_>, Vec<_>) = own.partition(|(_, frame)| frame[16..18] == [8, 6]);

@@ -11,9 +11,7 @@ use crate::{DeviceId, Eal, c_string, log};
 pub enum BondMode {
     /// One sends, another one when its link is down.
     ActiveBackup,
-    /// All send: each flow by one of them, by its addresses and ports. The switch has to be told that they are one.
-    Balance,
-    /// The same, as far as the other end agrees by LACP (IEEE 802.1AX).
+    /// All send that the other end agrees to by LACP (IEEE 802.1AX): each flow by one of them, by its addresses and ports.
     Lacp,
 }
 
@@ -21,7 +19,6 @@ impl BondMode {
     fn number(self) -> i32 {
         let number = match self {
             BondMode::ActiveBackup => sys::TG_BOND_ACTIVE_BACKUP,
-            BondMode::Balance => sys::TG_BOND_BALANCE,
             BondMode::Lacp => sys::TG_BOND_8023AD,
         };
         number as i32
