@@ -88,6 +88,7 @@ drop_reasons! {
     IcmpRate "icmp_rate" "More ICMP errors than `icmp_rate` allows in a second.",
     NoBuffer "no_buffer" "No packet buffer was free for a packet that the gateway wanted to make.",
     SteerFull "steer_full" "The ring to the owning worker is full.",
+    LinkDown "link_down" "The link of the port that the packet was to leave by is down.",
     TransmitFull "transmit_full" "The port's transmit queue did not take the packet.",
 }
 

@@ -309,6 +309,7 @@ fn ports(ports: Vec<Port>) -> Table {
         "DEVICE",
     ]);
     for port in ports {
+        let bond = (!port.members.is_empty()).then(|| of_bond(&port));
         let of_vlan = port.vlan.map(|id| {
             let parent = port.parent.unwrap_or_default();
             format!("VLAN {id} of {parent}")
@@ -336,10 +337,25 @@ fn ports(ports: Vec<Port>) -> Table {
             port.spread.map_or("-", Spread::name),
             port.driver.as_deref().unwrap_or("-"),
             or_dash(&port.addresses.join(",")),
-            port.device.or(of_vlan).unwrap_or_default(),
+            bond.or(port.device).or(of_vlan).unwrap_or_default(),
         ]);
     }
     table
+}
+
+/// A bond's mode, and how its members do.
+fn of_bond(port: &Port) -> String {
+    let mode = port.device.as_deref().unwrap_or_default();
+    let mode = mode.split(" of ").next().unwrap_or_default();
+    let members = port.members.iter().map(|member| {
+        let state = match (member.link_up, member.active) {
+            (false, _) => "down",
+            (true, true) => "active",
+            (true, false) => "up",
+        };
+        format!("{} ({state})", member.device)
+    });
+    format!("{mode} of {}", members.collect::<Vec<_>>().join("; "))
 }
 
 fn workers(workers: Vec<Worker>) -> Table {

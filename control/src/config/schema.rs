@@ -61,8 +61,9 @@ sections! {
     METRICS = "metrics": ["listen"];
     PORT = "ports[]": [
         "name", "device", "parent", "vlan", "addresses", "mtu", "mac", "queues", "check_peer_offload", "arp_announce",
-        "kernel_device",
+        "kernel_device", "bond",
     ];
+    BOND = "ports[].bond": ["mode", "members", "primary"];
     ROUTE = "routes[]": ["to", "via", "port", "unreachable"];
     NEXT_HOP = "routes[].via[]": ["address", "weight", "port"];
     NEIGHBOUR = "neighbours[]": ["address", "mac", "port"];

@@ -52,9 +52,10 @@ pub(super) fn of_control(config: &Config) -> Result<Option<u16>> {
 /// software ports alone, the last CPU, as the first ones are busy with everything else.
 fn automatic(config: &Config, usable: &[u16]) -> Vec<u16> {
     let last = usable.last().copied().unwrap_or(0);
-    let pci = super::devices_of(config).find_map(|(_, device)| match device {
+    let parts = super::devices_of(config).flat_map(|(_, device)| device.parts());
+    let pci = { parts }.find_map(|device| match device {
         Device::Pci(address) => Some(address),
-        Device::Vdev(_) => None,
+        Device::Vdev(_) | Device::Bond(_) => None,
     });
     let Some(address) = pci else {
         return vec![last];

@@ -11,6 +11,7 @@ mod crew;
 mod devices;
 mod io;
 mod kernel_routes;
+mod links;
 mod memory;
 mod netlink;
 mod peer;
@@ -129,10 +130,10 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let pool = devices::packet_pool(&eal, &config, count)?;
     let large = devices::large_pool(&eal, &config, count)?;
     let mut ports = Vec::new();
-    for (port, device) in devices_of(&config) {
+    for (number, (port, device)) in devices_of(&config).enumerate() {
         ports.push(devices::open(
             &eal,
-            port,
+            (number, port),
             device,
             (count, &key),
             &pool,
@@ -155,8 +156,9 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
         let (receive, transmit) = port.start().with_context(place)?;
         let spread = rss::spread(&port, number, &snapshot, &key, &named.name);
         devices::tell(&port, &named.name, spread);
-        queues.push((receive, transmit));
-        watched.push(Box::new(Watched::new(port, spread)));
+        queues.push((receive, transmit, port.needs_calls()));
+        let probe = links::Probe::new(named);
+        watched.push(Box::new(Watched::new(port, spread, probe)));
     }
 
     let sizes = limits.sizes(count, eal.has_hugepages(), seed);
@@ -169,6 +171,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     };
     let (workers, handles) = crew::start(&eal, &config, &cpus, equipment).with_context(|| place(&config))?;
     let gateway = Gateway::new(path.to_owned(), config, model, handles, watched);
+    links::tell(&gateway, gateway.look_at_links());
     Ok(Running {
         gateway: Arc::new(gateway),
         workers,
@@ -208,7 +211,8 @@ fn at_key(config: &Config, error: EalError) -> anyhow::Error {
 fn cleaner(options: &EalOptions, config: &Config) -> Option<Cleaner> {
     let mut paths = options.runtime_files();
     paths.push(config.api.socket.clone());
-    paths.extend(devices_of(config).filter_map(|(_, device)| devices::socket_file(device)));
+    let parts = devices_of(config).flat_map(|(_, device)| device.parts());
+    paths.extend(parts.filter_map(devices::socket_file));
     Cleaner::start(&paths)
         .inspect_err(|error| tracing::warn!("sockets will be left behind: {error:#}"))
         .ok()
@@ -225,7 +229,8 @@ fn seed(config: &Config) -> Result<u64> {
 
 fn eal_options(config: &Config) -> EalOptions {
     let node = &config.node;
-    let no_pci = devices_of(config).all(|(_, device)| matches!(device, config::Device::Vdev(_)));
+    let parts = devices_of(config).flat_map(|(_, device)| device.parts());
+    let no_pci = { parts }.all(|device| matches!(device, config::Device::Vdev(_)));
     EalOptions {
         program: "tidegate".to_owned(),
         file_prefix: node.file_prefix.clone(),

@@ -42,11 +42,10 @@ const NAMED: &str = "/run/netns";
 /// Logs one warning for each end of a port's veth that offloads.
 pub(super) fn warn(config: &Config) {
     for port in config.ports.iter().filter(|port| port.check_peer_offload) {
-        if let Some(interface) = port.device().and_then(interface) {
-            for end in ends(interface) {
-                if let Some(advice) = advice(&end) {
-                    tracing::warn!(port = port.name, "{advice}");
-                }
+        let parts = port.device().map_or(&[][..], Device::parts);
+        for end in parts.iter().filter_map(interface).flat_map(ends) {
+            if let Some(advice) = advice(&end) {
+                tracing::warn!(port = port.name, "{advice}");
             }
         }
     }

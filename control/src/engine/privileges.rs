@@ -55,7 +55,8 @@ pub(super) fn target(config: &Config) -> Result<Option<User>> {
 
 fn needs_nothing(device: &Device) -> bool {
     match device {
-        Device::Pci(_) => false,
+        // A bond moves its MAC address to the member that sends.
+        Device::Pci(_) | Device::Bond(_) => false,
         Device::Vdev(argument) => {
             let driver = argument.split(',').next().unwrap_or_default();
             NEED_NOTHING.contains(&driver.trim_end_matches(|c: char| c.is_ascii_digit()))

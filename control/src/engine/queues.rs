@@ -19,6 +19,8 @@ pub(super) struct Share {
     /// The receive queue that is looked at first.
     next: usize,
     transmit: Transmit,
+    /// Whether the transmit queue is called on at every turn, packets or none: a bond sends LACP there.
+    calls: bool,
 }
 
 /// How a worker sends.
@@ -44,6 +46,9 @@ impl Share {
         if let Transmit::Shared(queue, relay) = &mut self.transmit {
             relay.send(queue);
         }
+        if self.calls {
+            self.call();
+        }
         let count = self.receive.len();
         for _ in 0..count {
             let queue = self.next;
@@ -52,6 +57,15 @@ impl Share {
                 return;
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call(&mut self) {
+        match &mut self.transmit {
+            Transmit::Own(queue) | Transmit::Shared(queue, _) => queue.burst(&mut ArrayVec::<Mbuf, 1>::new()),
+            Transmit::Through(_) => 0,
+        };
     }
 
     /// Sends from the front of `mbufs`; what is not taken stays.
@@ -99,18 +113,18 @@ impl Dealer {
     }
 }
 
-/// Deals the queues of all ports out; what each worker has of each port, by their numbers.
+/// Deals the queues of all ports out, each with whether its transmit queues want to be called on; what each worker has of each port, by their numbers.
 ///
 /// # Errors
 /// Too little memory for rings.
 pub(super) fn deal(
     eal: &Eal,
-    ports: Vec<(Vec<RxQueue>, Vec<TxQueue>)>,
+    ports: Vec<(Vec<RxQueue>, Vec<TxQueue>, bool)>,
     workers: usize,
 ) -> Result<Vec<Vec<Share>>> {
     let mut dealer = Dealer { workers, next: 0 };
     let mut dealt: Vec<Vec<Share>> = (0..workers).map(|_| Vec::new()).collect();
-    for (number, (receive, mut transmit)) in ports.into_iter().enumerate() {
+    for (number, (receive, mut transmit, calls)) in ports.into_iter().enumerate() {
         let owners = dealer.deal(receive.len());
         let mut received: Vec<Vec<RxQueue>> = (0..workers).map(|_| Vec::new()).collect();
         for (queue, owner) in receive.into_iter().zip(&owners) {
@@ -124,6 +138,7 @@ pub(super) fn deal(
                 receive,
                 next: 0,
                 transmit,
+                calls,
             });
         }
     }

@@ -1,6 +1,7 @@
 //! The life of the process around the running gateway: API, signals, another user, orderly end.
 
 use super::kernel_routes::Follower;
+use super::links;
 use super::thread::pin;
 use super::watch::Watch;
 use super::{Running, cpus, start};
@@ -70,6 +71,7 @@ async fn serve(
 ) -> Result<()> {
     let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway), hangups));
     let estimates = tokio::spawn(estimate(Arc::clone(&running.gateway)));
+    let links = tokio::spawn(links::follow(Arc::clone(&running.gateway)));
     let routes = Follower::start(&running.gateway);
     let mut outcome = Ok(());
     let end = async {
@@ -86,6 +88,7 @@ async fn serve(
     let served = server.run(Arc::clone(&running.gateway), end).await;
     hangups.abort();
     estimates.abort();
+    links.abort();
     routes.stop();
     outcome.and(served.context("the API's sockets cannot be watched"))
 }

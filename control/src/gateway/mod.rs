@@ -2,6 +2,7 @@
 //! the metrics and the reload work on it; it never touches a packet and never reads a worker's memory.
 
 mod draining;
+mod links;
 mod listing;
 mod overload;
 mod rates;
@@ -10,6 +11,7 @@ mod spread;
 mod totals;
 mod zero;
 
+pub use links::{LinkChange, LinkState, Look, Member};
 pub use rates::{ESTIMATE_EVERY, Rates};
 pub use reloads::Reloads;
 pub use spread::Spread;
@@ -46,8 +48,8 @@ pub trait PortDevice: Send + Sync {
     fn queues(&self) -> u16;
     /// How it spreads packets over the workers.
     fn spread(&self) -> Spread;
-    /// Whether the link is up.
-    fn link_up(&self) -> bool;
+    /// Whether the link is up, and the members of a bond, now. Asks the device; called ten times a second.
+    fn look(&self) -> Look;
     /// What the device counts.
     fn counters(&self) -> PortCounters;
 }
@@ -129,6 +131,7 @@ pub struct Gateway {
     state: Mutex<State>,
     workers: Vec<WorkerHandle>,
     ports: Vec<Box<dyn PortDevice>>,
+    links: Mutex<Vec<LinkState>>,
     started: Instant,
     reloads: Mutex<Reloads>,
     /// Held from the reading of the file until it is in force: reloads that come at once happen one after another, so
@@ -154,11 +157,13 @@ impl Gateway {
             baselines: Baselines::default(),
         });
         let (reloads, turns) = (Mutex::default(), listing::Turns::default());
+        let links = ports.iter().map(|_| LinkState::default()).collect();
         Gateway {
             path,
             state,
             workers,
             ports,
+            links: Mutex::new(links),
             started: Instant::now(),
             reloads,
             reloading: Mutex::default(),
@@ -372,7 +377,7 @@ fn not_live(old: &Config, new: &Config) -> Vec<String> {
     };
     obstacle(
         devices(old) != devices(new),
-        "ports (name, device, parent, vlan, mtu, mac, queues, kernel_device)",
+        "ports (name, device, bond, parent, vlan, mtu, mac, queues, kernel_device)",
     );
     obstacle(old.kernel_routes != new.kernel_routes, "kernel_routes");
     obstacles

@@ -107,6 +107,9 @@ metrics! {
 
     PORT_INFO Gauge "tidegate_port_info" ["port", "device", "driver", "mac", "parent", "vlan"] "Always 1; what the port is stands in the labels. A VLAN has a parent instead of a device.";
     PORT_UP Gauge "tidegate_port_link_up" ["port"] "Whether the link is up.";
+    PORT_LINK_CHANGES Counter "tidegate_port_link_changes_total" ["port"] "How often the link has come up or gone down; that of a VLAN is its parent's.";
+    PORT_MEMBER_UP Gauge "tidegate_port_member_link_up" ["port", "device"] "Whether the link of a bond's member is up.";
+    PORT_MEMBER_ACTIVE Gauge "tidegate_port_member_active" ["port", "device"] "Whether the bond sends by the member.";
     PORT_RECEIVED Counter "tidegate_port_received_packets_total" ["port"] "Packets that the device received.";
     PORT_RECEIVED_BYTES Counter "tidegate_port_received_bytes_total" ["port"] "Bytes that the device received.";
     PORT_SENT Counter "tidegate_port_sent_packets_total" ["port"] "Packets that the device sent.";

@@ -2,7 +2,7 @@
 
 use super::about::*;
 use super::family::{Sample, Text};
-use crate::gateway::{Gateway, PortCounters};
+use crate::gateway::{Gateway, Member, PortCounters};
 use crate::view::{self, Neighbour, Port, Route};
 use dataplane::drops::DropReason;
 use dataplane::worker::{SteerStats, WorkerStats};
@@ -118,6 +118,22 @@ pub(super) fn ports(text: &mut Text, ports: &[Port]) {
         .iter()
         .map(|port| Sample([&port.name], f64::from(u8::from(port.link_up))));
     text.family(&PORT_UP, up);
+    let changes = ports
+        .iter()
+        .map(|port| Sample([&port.name], port.link_changes as f64));
+    text.family(&PORT_LINK_CHANGES, changes);
+    let mut member = |about: &About, is: fn(&Member) -> bool| {
+        let members = ports
+            .iter()
+            .flat_map(|port| port.members.iter().map(move |member| (port, member)));
+        text.family(
+            about,
+            members
+                .map(|(port, member)| Sample([&*port.name, &member.device], f64::from(u8::from(is(member))))),
+        );
+    };
+    member(&PORT_MEMBER_UP, |member| member.link_up);
+    member(&PORT_MEMBER_ACTIVE, |member| member.active);
     // What devices count: of VLANs they know nothing.
     let mut count = |about: &About, count: fn(&PortCounters) -> u64| {
         let counted = ports.iter().filter_map(|port| Some((port, port.counters?)));

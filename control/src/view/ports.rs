@@ -1,7 +1,7 @@
 //! Ethernet ports.
 
 use crate::config::{self, Link};
-use crate::gateway::{Gateway, PortCounters, Spread};
+use crate::gateway::{Gateway, Member, PortCounters, Spread};
 use dataplane::service::PortSettings;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,10 @@ pub struct Port {
     pub mtu: u16,
     /// Whether the link is up; that of a VLAN is its parent's.
     pub link_up: bool,
+    /// How often that link has come up or gone down since the start.
+    pub link_changes: u64,
+    /// The members of a bond, in the order of the configuration.
+    pub members: Vec<Member>,
     /// Its own addresses, with the length of the prefix of each.
     pub addresses: Vec<String>,
     /// What the device counts, the frames of its VLANs included.
@@ -43,6 +47,7 @@ pub struct Port {
 /// Every Ethernet port, VLANs last.
 #[must_use]
 pub fn ports(gateway: &Gateway) -> Vec<Port> {
+    let links = gateway.links();
     let state = gateway.state();
     let configured = state.config.ports.iter().zip(state.model.network().ports.iter());
     let view = |(number, (port, settings)): (usize, (&config::Port, &PortSettings))| {
@@ -52,6 +57,7 @@ pub fn ports(gateway: &Gateway) -> Vec<Port> {
         };
         // The devices stand in the order of their ports, which come before VLANs.
         let device = gateway.ports().get(parent.unwrap_or(number));
+        let link = links.get(parent.unwrap_or(number));
         let own = device.filter(|_| parent.is_none());
         let stats = || gateway.workers().iter().map(|worker| &worker.stats);
         Port {
@@ -63,7 +69,11 @@ pub fn ports(gateway: &Gateway) -> Vec<Port> {
             vlan,
             mac: settings.mac.to_string(),
             mtu: settings.mtu,
-            link_up: device.is_some_and(|device| device.link_up()),
+            link_up: link.is_some_and(|link| link.look.up),
+            link_changes: link.map_or(0, |link| link.changes),
+            members: link
+                .filter(|_| parent.is_none())
+                .map_or_else(Vec::new, |link| link.look.members.clone()),
             addresses: settings
                 .addresses
                 .iter()

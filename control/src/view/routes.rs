@@ -1,12 +1,13 @@
 //! Routes.
 
 use super::{Neighbour, Silent, neighbours};
+use crate::config::Link;
 use crate::gateway::Gateway;
 use crate::model::{connected, own_prefixes};
 use dataplane::neighbour::{Connected, Prefix};
 use dataplane::packet::PortId;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// A way to a prefix: several of one prefix share its flows.
@@ -20,7 +21,7 @@ pub struct Route {
     pub port: Option<String>,
     /// Its share of the flows.
     pub weight: u16,
-    /// `on link`, `unreachable`, or the state of the gateway as a neighbour: `reachable`, `stale`, `probing`, `static`,
+    /// `on link`, `unreachable`, `link down` where the port's link is, or the state of the gateway as a neighbour: `reachable`, `stale`, `probing`, `static`,
     /// `incomplete`, `failed`, `unknown` when nothing was sent to it lately, or `off link` when no network of the port
     /// holds it, so that the route is not used.
     pub state: String,
@@ -50,6 +51,7 @@ pub fn routes(gateway: &Gateway) -> Result<Vec<Route>, Silent> {
 /// The same, where the neighbours are known.
 pub(crate) fn routes_with(gateway: &Gateway, neighbours: Vec<Neighbour>) -> Vec<Route> {
     let (mut ways, names) = ways(gateway);
+    let down = ports_down(gateway);
     let mut states: HashMap<(String, IpAddr), String> = HashMap::new();
     for neighbour in neighbours {
         let (key, state) = ((neighbour.port, neighbour.address), neighbour.state);
@@ -64,6 +66,7 @@ pub(crate) fn routes_with(gateway: &Gateway, neighbours: Vec<Neighbour>) -> Vec<
         let port = way.port.and_then(|port| names.get(usize::from(port.0)).cloned());
         let state = match (&port, way.via) {
             (None, _) => "unreachable".to_owned(),
+            _ if way.port.is_some_and(|port| down.contains(&port)) => "link down".to_owned(),
             (Some(_), None) => "on link".to_owned(),
             (Some(_), Some(_)) if way.off_link => "off link".to_owned(),
             (Some(port), Some(via)) => {
@@ -81,6 +84,21 @@ pub(crate) fn routes_with(gateway: &Gateway, neighbours: Vec<Neighbour>) -> Vec<
         }
     };
     ways.into_iter().map(view).collect()
+}
+
+/// The ports whose link is down; that of a VLAN is its parent's.
+fn ports_down(gateway: &Gateway) -> HashSet<PortId> {
+    let links = gateway.links();
+    let state = gateway.state();
+    let ports = state.config.ports.iter().enumerate();
+    let down = ports.filter(|(number, port)| {
+        let device = match port.link {
+            Link::Vlan { parent, .. } => parent,
+            Link::Device(_) => *number,
+        };
+        links.get(device).is_some_and(|link| !link.look.up)
+    });
+    down.map(|(number, _)| PortId(number as u8)).collect()
 }
 
 /// All ways, and the names of ports.

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use tidegate::api::Server;
 use tidegate::config::{self, Config, Metrics};
-use tidegate::gateway::{Gateway, PortCounters, PortDevice, Spread, WorkerHandle};
+use tidegate::gateway::{Gateway, Look, PortCounters, PortDevice, Spread, WorkerHandle};
 use tidegate::model::{Model, with_vlans};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -79,8 +79,11 @@ impl PortDevice for Device {
         Spread::OneQueue
     }
 
-    fn link_up(&self) -> bool {
-        true
+    fn look(&self) -> Look {
+        Look {
+            up: true,
+            members: Vec::new(),
+        }
     }
 
     fn counters(&self) -> PortCounters {

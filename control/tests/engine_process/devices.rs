@@ -72,6 +72,46 @@ fn two_memif_ports_talk_to_each_other() {
     assert!(!socket.exists());
 }
 
+/// JUMBO-01: the members of a bond have its MTU.
+#[test]
+fn a_bond_gives_its_mtu_to_its_members() {
+    let folder = folder();
+    let port = "ports:\n  - { name: a, bond: { mode: active-backup, members: [\"net_null0,size=60\", \"net_null1,size=60\"] }, \
+                mtu: 9000, mac: 02:00:00:00:00:aa, addresses: [192.0.2.1/24] }";
+    let gateway = Gateway::start(&config(folder.path(), &format!("{NO_HUGE}\n  mbufs: 4095"), port));
+    for device in 0..3 {
+        let info = gateway.telemetry(&format!("/ethdev/info,{device}"));
+        assert_eq!(info["/ethdev/info"]["mtu"], 9000, "{info}");
+    }
+    let ports = gateway.show("ports");
+    assert_eq!(ports[0]["mac"], "02:00:00:00:00:aa");
+    gateway.end();
+}
+
+/// The link of memif is whether the other side is there.
+#[test]
+fn a_link_that_comes_up_late_is_told_of() {
+    let folder = folder();
+    let port = port("net_memif0,role=server,socket-abstract=no,socket=").replace(
+        "socket=\"",
+        &format!("socket={}\"", folder.path().join("late.sock").display()),
+    );
+    let mut gateway = Gateway::start(&config(folder.path(), NO_HUGE, &port));
+    let ports = gateway.show("ports");
+    assert_eq!(
+        (&ports[0]["link_up"], &ports[0]["link_changes"]),
+        (&false.into(), &0.into())
+    );
+    gateway.until("announcements dropped", |gateway| {
+        let drops = gateway.show("drops");
+        let drops = drops.as_array().unwrap().iter();
+        drops
+            .clone()
+            .any(|row| row["reason"] == "link_down" && row["total"].as_u64() > Some(0))
+    });
+    gateway.end();
+}
+
 #[test]
 fn a_small_mtu_and_a_large_one() {
     for mtu in [576, 9000] {

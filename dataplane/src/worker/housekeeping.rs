@@ -96,6 +96,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 self.adopt(snapshot);
                 None
             }
+            Order::Link { port, up } => {
+                self.link_changed(port, up);
+                None
+            }
             Order::ListConnections(listing) => self.listings.begin_connections(listing),
             Order::ListNeighbours(listing) => self.listings.begin_neighbours(listing),
             Order::ListLocalAddresses(listing) => self.listings.begin_locals(listing),

@@ -19,6 +19,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum Order {
     /// Use this snapshot from the next burst on.
     Publish(Arc<Snapshot>),
+    /// The link of this device has come up or gone down, or, when it is up as before, has moved to another switch port.
+    Link {
+        /// The port with the device, not a VLAN.
+        port: PortId,
+        /// Whether it is up.
+        up: bool,
+    },
     /// Tell the connections, in slices.
     ListConnections(Arc<Listing<Connection>>),
     /// Tell the neighbours.

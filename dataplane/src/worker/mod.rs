@@ -29,6 +29,7 @@ mod housekeeping;
 mod icmp;
 mod io;
 mod length;
+mod link;
 mod listing;
 mod mailbox;
 mod memory_io;
@@ -212,6 +213,8 @@ pub struct Worker<I: Io, X: FlowIndex> {
     identification_step: u32,
     /// How ports send: a VLAN by its parent, with a tag.
     links: Vec<transmit::Link>,
+    /// The devices whose link is down.
+    dead: link::Dead,
     services: Vec<Option<ServiceState>>,
     servers: Vec<ServerState>,
     /// Rises when addresses or routes change: what servers know of these is of an older era then. Never 0.
@@ -299,6 +302,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             identification: sizes.seed as u32 & !(step - 1) | u32::from(number),
             identification_step: step,
             links: Vec::with_capacity(ports),
+            dead: link::Dead::default(),
             services,
             servers: vec![ServerState::default(); sizes.servers as usize],
             server_era: 1,

@@ -20,6 +20,7 @@ mod homes;
 mod hostile;
 mod identity;
 mod limits;
+mod links;
 mod locals;
 mod locals_both;
 mod marks;

@@ -63,9 +63,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ) -> Result<NeighbourId, DropReason> {
         let hop = match self.snapshot.routes.hops(address) {
             Some(Hops::One(hop)) => Some(hop),
-            Some(Hops::Several(hops)) => {
-                hops.choose(flow, |hop| self.neighbours.may_take(hop.port, hop.address))
-            }
+            Some(Hops::Several(hops)) => hops.choose(flow, |hop| self.may_take(hop)),
             None => None,
         };
         let hop = hop.ok_or(DropReason::NoRoute)?;
@@ -119,6 +117,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let waiting = burst.len();
         if waiting == 0 {
             return;
+        }
+        if self.dead.has(port) {
+            return self.drop_burst(port);
         }
         self.io.transmit(port, burst);
         if !burst.is_empty() {

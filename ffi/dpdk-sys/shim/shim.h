@@ -180,6 +180,24 @@ uint16_t tg_tx_burst(uint16_t port, uint16_t queue, tg_mbuf **mbufs, uint16_t co
 /* Frees transmitted mbufs that the driver still holds, where it can tell. */
 int tg_tx_reclaim(uint16_t port, uint16_t queue);
 
+/* ---- Bonds: several ports as one ---- */
+
+enum tg_bond_mode {
+	TG_BOND_ACTIVE_BACKUP = 1,
+	TG_BOND_8023AD = 4,
+};
+
+/* The port id of a new bond without members. The name begins with net_bonding. */
+int tg_bond_create(const char *name, int mode);
+/* The member is attached and not configured; from then on the bond configures, starts and stops it. */
+int tg_bond_add(uint16_t bond, uint16_t member);
+/* Has the member send for the bond, while its link is up as far as its driver knows, with the bond's MAC address. */
+int tg_bond_prefer(uint16_t bond, uint16_t member);
+/* The member that sends where only one does; -EINVAL when there is none. */
+int tg_bond_sender(uint16_t bond);
+/* Whether the bond uses the member: its link is up, and with LACP its partner agrees. */
+int tg_bond_uses(uint16_t bond, uint16_t member);
+
 /* ---- Mempools and mbufs ---- */
 
 /* data_room is the size of a buffer, headroom included. NULL on failure, with the reason in *error. */

@@ -20,7 +20,7 @@ pub use eal::{DeviceId, Eal, EalError, EalOptions, Hugepages};
 pub use log::{LogLevel, LogSink};
 pub use mbuf::{Burst, Checksum, Mbuf};
 pub use mempool::{Mempool, MempoolError};
-pub use port::{Port, PortError, PortInfo, PortOptions, PortStats, RxQueue, TxQueue};
+pub use port::{Bond, BondMode, Port, PortError, PortInfo, PortOptions, PortStats, RxQueue, TxQueue};
 pub use ring::{Consumer, Producer};
 
 use std::ffi::CString;

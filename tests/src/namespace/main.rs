@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod balance;
+mod bonds;
 mod client_address;
 mod client_address_toa6;
 mod clock;
@@ -15,6 +16,7 @@ mod failure;
 mod flood;
 mod fragments;
 mod lab;
+mod links;
 mod marks;
 mod modes;
 mod nat64;

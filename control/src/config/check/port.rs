@@ -93,9 +93,21 @@ fn mtu(ports: &[RawPort], parents: &[Option<usize>], index: usize) -> u16 {
 }
 
 fn count(ports: &[RawPort], report: &mut Report) {
-    let mut devices = ports.iter().enumerate().filter(|(_, port)| is_device(port));
-    let count = devices.clone().count();
-    if let Some((index, port)) = devices.nth(MOST_DEVICES) {
+    // A bond is a device beside its members.
+    let taken = |port: &RawPort| match &port.link {
+        RawLink::Device(Some(device)) if matches!(device.value, Device::Bond(_)) => {
+            1 + device.value.parts().len()
+        }
+        RawLink::Device(_) => 1,
+        RawLink::Vlan { .. } => 0,
+    };
+    let count: usize = ports.iter().map(taken).sum();
+    let mut used = 0;
+    let beyond = ports.iter().enumerate().find(|(_, port)| {
+        used += taken(port);
+        used > MOST_DEVICES
+    });
+    if let Some((index, port)) = beyond {
         let problem = format!("{count} ports, and DPDK has room for {MOST_DEVICES}");
         let fault = Fault::new(problem, "remove the others");
         report.error(port.place, format!("ports[{index}]"), fault);
@@ -116,20 +128,22 @@ fn devices(ports: &[RawPort], report: &mut Report) {
         let RawLink::Device(Some(device)) = &port.link else {
             continue;
         };
-        // Two vdevs of one name are one device to EAL, whatever their arguments.
-        let name = match &device.value {
-            Device::Pci(address) => address,
-            Device::Vdev(argument) => argument.split(',').next().unwrap_or_default(),
+        let key = match device.value {
+            Device::Bond(_) => "bond",
+            Device::Pci(_) | Device::Vdev(_) => "device",
         };
-        if let Some(first) = devices.get(name) {
-            let problem = format!("device `{name}` is a port already, on line {}", first.line);
-            let fault = Fault::new(
-                problem,
-                "write another device, or the same driver with another number at its end",
-            );
-            report.error(device.place, format!("ports[{index}].device"), fault);
-        } else {
-            devices.insert(name, device.place);
+        // Two vdevs of one name are one device to EAL, whatever their arguments.
+        for name in device.value.parts().iter().map(Device::name) {
+            if let Some(first) = devices.get(name) {
+                let problem = format!("device `{name}` is a port already, on line {}", first.line);
+                let fault = Fault::new(
+                    problem,
+                    "write another device, or the same driver with another number at its end",
+                );
+                report.error(device.place, format!("ports[{index}].{key}"), fault);
+            } else {
+                devices.insert(name, device.place);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! wrong is reported and replaced by none or the default, so that reading goes on to the next mistake.
 
 pub(super) mod address;
+mod bond;
 mod field;
 pub(super) mod marks;
 pub(super) mod network;

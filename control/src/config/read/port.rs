@@ -94,8 +94,15 @@ fn link(fields: &Fields<'_>, with_drivers: bool, report: &mut Report) -> RawLink
     if fields.get("parent").is_some() || fields.get("vlan").is_some() {
         return vlan(fields, report);
     }
-    let example = "`device: 0000:03:00.0` (a PCI address), `device: \"net_af_packet0,iface=eth0\"`, or `parent` and \
-                   `vlan` for a VLAN";
+    if let Some(field) = fields.get("bond") {
+        if let Some(device) = fields.get("device") {
+            let remedy = "remove it, or name it among the `members` of the bond";
+            device.error(Fault::new("a bond has no `device` of its own", remedy), report);
+        }
+        return RawLink::Device(super::bond::bond(field, with_drivers, report));
+    }
+    let example = "`device: 0000:03:00.0` (a PCI address), `device: \"net_af_packet0,iface=eth0\"`, `bond` with \
+                   several of them, or `parent` and `vlan` for a VLAN";
     let device = fields.required("device", example, report);
     RawLink::Device(device.and_then(|field| {
         field.value("a PCI address or a DPDK device", report, |text| {
@@ -111,11 +118,12 @@ fn vlan(fields: &Fields<'_>, report: &mut Report) -> RawLink {
         report,
     );
     fields.required("vlan", "`vlan:` with the number of the VLAN, 1 to 4094", report);
-    for key in ["device", "mac", "queues", "check_peer_offload"] {
+    for key in ["device", "bond", "mac", "queues", "check_peer_offload"] {
         if let Some(field) = fields.get(key) {
             let problem = format!("a VLAN has the `{key}` of its parent");
             let remedy = match key {
                 "device" => "remove `device`, or `parent` and `vlan`",
+                "bond" => "remove `bond`, or `parent` and `vlan`",
                 _ => "write it for the parent port, and remove it here",
             };
             field.error(Fault::new(problem, remedy), report);
@@ -128,7 +136,7 @@ fn vlan(fields: &Fields<'_>, report: &mut Report) -> RawLink {
 }
 
 /// A PCI address, with or without its domain, or a software device.
-fn device_of(text: &str, with_drivers: bool) -> Result<Device, Fault> {
+pub(super) fn device_of(text: &str, with_drivers: bool) -> Result<Device, Fault> {
     if let Some(address) = pci(text) {
         return Ok(Device::Pci(address));
     }

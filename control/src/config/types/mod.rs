@@ -11,7 +11,8 @@ mod snat;
 pub use dataplane::neighbour::Prefix;
 pub use marks::Mark;
 pub use network::{
-    AddressRange, Device, InterfaceAddress, Link, LocalAddresses, Neighbour, Port, PortRange, Route,
+    AddressRange, Bond, BondMode, Device, InterfaceAddress, Link, LocalAddresses, Neighbour, Port, PortRange,
+    Route,
 };
 pub use node::{Api, Hugepages, Idle, Limits, MOST_WORKERS, Metrics, Node, Workers};
 pub use service::{Listener, Pool, Server, Service, Vip};

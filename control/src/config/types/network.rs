@@ -71,15 +71,72 @@ pub enum Device {
     Pci(String),
     /// A software device: the argument of EAL's `--vdev`, such as `net_af_packet0,iface=wan0`.
     Vdev(String),
+    /// Several devices as one.
+    Bond(Bond),
+}
+
+/// Several devices that are one port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bond {
+    /// How they share the work.
+    pub mode: BondMode,
+    /// The devices, none of them a bond; at least one. The first gives the bond its MAC address.
+    pub members: Vec<Device>,
+    /// The one that sends whenever it can, in active-backup: an index into `members`.
+    pub primary: Option<usize>,
+    /// Mode and members as the operator reads them.
+    pub label: String,
+}
+
+/// How the members of a bond share the work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BondMode {
+    /// One sends; another one when its link is down.
+    ActiveBackup,
+    /// Each flow by one of them, by its addresses and ports, as far as the switch agrees by LACP (IEEE 802.1AX, once 802.3ad).
+    Lacp,
+}
+
+impl BondMode {
+    /// Each with its word in the file.
+    pub const WORDS: [(&'static str, BondMode); 2] = [
+        ("active-backup", BondMode::ActiveBackup),
+        ("802.3ad", BondMode::Lacp),
+    ];
+
+    /// Its word in the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            BondMode::ActiveBackup => "active-backup",
+            BondMode::Lacp => "802.3ad",
+        }
+    }
 }
 
 impl Device {
-    /// The device as EAL's `-a` or `--vdev` takes it.
+    /// The device as EAL's `-a` or `--vdev` takes it; of a bond, what it is made of.
     #[must_use]
     pub fn argument(&self) -> &str {
         match self {
             Device::Pci(argument) | Device::Vdev(argument) => argument,
+            Device::Bond(bond) => &bond.label,
         }
+    }
+
+    /// The devices that it is made of: the members of a bond, or itself.
+    #[must_use]
+    pub fn parts(&self) -> &[Device] {
+        match self {
+            Device::Bond(bond) => &bond.members,
+            Device::Pci(_) | Device::Vdev(_) => std::slice::from_ref(self),
+        }
+    }
+
+    /// What tells it from others: the address, or the name that EAL knows a vdev by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.argument().split(',').next().unwrap_or_default()
     }
 }
 

@@ -59,6 +59,27 @@ impl<P> NeighbourTable<P> {
             .is_none_or(|id| self.entries[id.index()].state != State::Failed)
     }
 
+    /// Gives up a watched neighbour, as the link to it is down; not one whose MAC is configured. What waits for it is dropped
+    /// when it is asked next.
+    pub fn give_up(&mut self, port: PortId, address: IpAddr) {
+        if let Some(id) = self.find(port, address)
+            && self.entries[id.index()].watched
+            && self.entries[id.index()].state != State::Static
+        {
+            self.set_state(id, State::Failed);
+        }
+    }
+
+    /// Asks a neighbour that has been given up at once, as the link to it is back.
+    pub fn ask_again(&mut self, port: PortId, address: IpAddr, now: Tick) {
+        if let Some(id) = self.find(port, address)
+            && self.entries[id.index()].state == State::Failed
+        {
+            self.entries[id.index()].may_ask = now;
+            self.due[id.index()] = now;
+        }
+    }
+
     /// Whether a watched neighbour that did not answer has done so since the last call.
     pub fn take_returned(&mut self) -> bool {
         std::mem::take(&mut self.returned)

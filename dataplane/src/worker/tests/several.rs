@@ -23,7 +23,7 @@ fn router(port: PortId, number: u8) -> (Ipv4Addr, MacAddr) {
 }
 
 /// The routes to `to` by these routers of a port.
-fn by(to: Prefix, port: PortId, routers: &[u8]) -> Vec<Route> {
+pub(super) fn by(to: Prefix, port: PortId, routers: &[u8]) -> Vec<Route> {
     let route = |number: &u8| Route {
         to,
         via: router(port, *number).0.into(),
@@ -33,7 +33,7 @@ fn by(to: Prefix, port: PortId, routers: &[u8]) -> Vec<Route> {
     routers.iter().map(route).collect()
 }
 
-fn set_routes(plan: &mut Plan, routes: &[Route]) {
+pub(super) fn set_routes(plan: &mut Plan, routes: &[Route]) {
     let connected: Vec<Connected> = [(WAN, WAN_IP), (LAN, LAN_IP)]
         .map(|(port, own)| Connected {
             port,
@@ -44,7 +44,7 @@ fn set_routes(plan: &mut Plan, routes: &[Route]) {
 }
 
 /// Lets time pass while those of the routers answer that live; the numbers of routers asked, in order.
-fn live(gateway: &mut Gateway, ticks: u32, living: &[u8]) -> Vec<u8> {
+pub(super) fn live(gateway: &mut Gateway, ticks: u32, living: &[u8]) -> Vec<u8> {
     let mut asked = Vec::new();
     let until: Tick = gateway.now.after(ticks);
     while gateway.now != until {
@@ -77,7 +77,7 @@ fn source(flow: u32) -> SocketAddrV4 {
 }
 
 /// The way of each flow's replies, through a gateway that has NAT servers on its LAN.
-fn reply_ways(gateway: &mut Gateway, flows: u32) -> Vec<u8> {
+pub(super) fn reply_ways(gateway: &mut Gateway, flows: u32) -> Vec<u8> {
     let way = |flow| {
         let request = gateway.forward(&Sent::udp(source(flow), DNS, b"query"));
         let reply = Sent::udp(request.to, request.from, b"reply");
@@ -86,7 +86,7 @@ fn reply_ways(gateway: &mut Gateway, flows: u32) -> Vec<u8> {
     (0..flows).map(way).collect()
 }
 
-fn moved<'w>(before: &'w [u8], after: &'w [u8]) -> impl Iterator<Item = (u8, u8)> + 'w {
+pub(super) fn moved<'w>(before: &'w [u8], after: &'w [u8]) -> impl Iterator<Item = (u8, u8)> + 'w {
     let pairs = before.iter().copied().zip(after.iter().copied());
     pairs.filter(|(before, after)| before != after)
 }

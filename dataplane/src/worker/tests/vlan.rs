@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// VLAN 10 of `lan` with 10.10.0.0/24, VLAN 20 with 10.20.0.0/24.
-const TEN: PortId = PortId(2);
+pub(super) const TEN: PortId = PortId(2);
 const TWENTY: PortId = PortId(3);
 
 fn in_vlan(id: u8, host: u8) -> IpAddr {
@@ -23,7 +23,7 @@ fn in_vlan(id: u8, host: u8) -> IpAddr {
 }
 
 /// Adds the VLANs to a plan's ports and routes; only so many of them have an address, a neighbour and a network.
-fn with_vlans(plan: &mut Plan, live: usize) {
+pub(super) fn with_vlans(plan: &mut Plan, live: usize) {
     let mut ports = plan.ports[..2].to_vec();
     for (at, id) in [10, 20].into_iter().enumerate() {
         let own = (in_vlan(id as u8, 1), 24);
@@ -66,7 +66,7 @@ fn with_vlans(plan: &mut Plan, live: usize) {
     plan.neighbours = known.into();
 }
 
-fn behind(id: u8, slot: u32) -> crate::service::Server {
+pub(super) fn behind(id: u8, slot: u32) -> crate::service::Server {
     crate::service::Server {
         address: in_vlan(id, 11),
         port: 8080,

@@ -138,6 +138,10 @@ fn remedy(device: &str, errno: i32, reason: &str) -> &'static str {
     if reason.contains("could not open af_packet socket") {
         return "no permission: run as root, or with CAP_NET_RAW";
     }
+    if reason.contains("failed to select iommu type") {
+        return "load vfio_iommu_type1 (modprobe vfio_iommu_type1); on a machine whose IOMMU does not remap interrupts it \
+                wants to be told that this is known (options vfio_iommu_type1 allow_unsafe_interrupts=1)";
+    }
     if reason.contains("failed to parse device") {
         return "check the driver's name, and that it is installed or loaded (-d)";
     }
@@ -189,6 +193,12 @@ mod tests {
         assert!(e.to_string().contains("vfio-pci"), "{e}");
         let e = EalError::device("net_tap0", -EPERM, "TAP: Unable to open /dev/net/tun interface");
         assert!(e.to_string().contains("root"), "{e}");
+        let e = EalError::device(
+            "0000:03:00.0",
+            -1,
+            "EAL: 0000:03:00.0 failed to select IOMMU type",
+        );
+        assert!(e.to_string().contains("modprobe vfio_iommu_type1"), "{e}");
         let e = EalError::device("net_nonsense0", -EINVAL, "");
         assert!(e.to_string().contains("driver's name"), "{e}");
     }

@@ -4,12 +4,14 @@
 //! promiscuous mode, no checksum check, no RSS. What was granted can be read back. An MTU that the device or the
 //! buffers cannot carry is refused: frames would be lost in silence.
 
+mod bond;
 mod error;
 mod plan;
 mod queue;
 mod rss;
 mod state;
 
+pub use bond::{Bond, BondMode};
 pub use error::PortError;
 pub use plan::{DescriptorLimits, PortInfo};
 pub use queue::{RxQueue, TxQueue};
@@ -93,6 +95,10 @@ struct Shared {
     eal: Eal,
     /// Where the driver allocates.
     _mempool: Mempool,
+    /// How a bond works.
+    mode: Option<BondMode>,
+    /// The devices of a bond: they go after it.
+    members: Vec<bond::Member>,
 }
 
 impl Port {
@@ -101,6 +107,23 @@ impl Port {
     /// # Errors
     /// Why the device cannot be used as asked.
     pub fn configure(eal: &Eal, id: DeviceId, options: &PortOptions) -> Result<Port, PortError> {
+        Port::configure_with(eal, id, options, (None, &mut Vec::new()))
+    }
+
+    /// The same for a bond and its members.
+    ///
+    /// # Errors
+    /// Why the bond cannot be used as asked.
+    pub fn configure_bond(eal: &Eal, mut bond: Bond, options: &PortOptions) -> Result<Port, PortError> {
+        Port::configure_with(eal, bond.id, options, (Some(bond.mode), &mut bond.members))
+    }
+
+    fn configure_with(
+        eal: &Eal,
+        id: DeviceId,
+        options: &PortOptions,
+        (mode, members): (Option<BondMode>, &mut Vec<bond::Member>),
+    ) -> Result<Port, PortError> {
         let alone = eal.control();
         let info = PortInfo::read(id)?;
         let plan = plan::Plan::new(&info, options)?;
@@ -112,6 +135,8 @@ impl Port {
             id,
             eal: eal.clone(),
             _mempool: options.mempool.clone(),
+            mode,
+            members: std::mem::take(members),
         });
         let mut port = Port {
             shared,
@@ -136,7 +161,10 @@ impl Port {
             let step = unsafe { CStr::from_ptr(step) }.to_string_lossy().into_owned();
             return Err(self.refused(&step, code));
         }
-        if let Some(mtu) = options.mtu {
+        // A bond gives its members the MTU that it was configured with when it starts, and cannot before.
+        if let Some(mtu) = options.mtu
+            && self.shared.members.is_empty()
+        {
             self.set_mtu(mtu)?;
         }
         if options.promiscuous {
@@ -250,6 +278,12 @@ impl Port {
     #[must_use]
     pub fn promiscuous(&self) -> bool {
         self.promiscuous
+    }
+
+    /// Whether the transmit queues are to be called on in any case, ten times a second at least: LACP sends there.
+    #[must_use]
+    pub fn needs_calls(&self) -> bool {
+        self.shared.mode == Some(BondMode::Lacp)
     }
 
     /// Whether the device spreads TCP and UDP over IPv4 by our key.
