@@ -132,6 +132,7 @@ pub(super) fn model(services: u32, servers: u32) -> Model {
         mtu: MTU,
         addresses: Vec::new(),
         check_partial: false,
+        exception_rate: 0,
     };
     Model::new(vec![port(GATEWAY_WAN), port(GATEWAY_LAN)], 1, services, servers)
 }

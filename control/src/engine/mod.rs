@@ -9,6 +9,7 @@ mod clock;
 mod cpus;
 mod crew;
 mod devices;
+mod host;
 mod io;
 mod kernel_routes;
 mod memory;
@@ -25,6 +26,7 @@ mod thread;
 mod watch;
 
 pub(crate) use clock::TickClock;
+pub(crate) use host::helper;
 pub(crate) use io::Frame;
 pub(crate) use rte_index::RteIndex;
 pub use run::run;
@@ -36,6 +38,7 @@ use anyhow::{Context, Result};
 use cleaner::Cleaner;
 use dataplane::worker::shard::ShardKey;
 use devices::{OpenPort, Watched};
+use host::Host;
 use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
 use nix::unistd::User;
 use std::path::{Path, PathBuf};
@@ -53,6 +56,7 @@ pub struct Running {
     user: Option<User>,
     /// There when this process will not be able to clean up itself.
     cleaner: Option<Cleaner>,
+    host: Host,
     /// Last, so that DPDK outlives everything that uses it.
     eal: Eal,
 }
@@ -96,6 +100,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(1));
         }
         drop(self.gateway);
+        self.host.close();
         drop(self.eal);
         if let Some(cleaner) = self.cleaner {
             cleaner.clean();
@@ -110,6 +115,7 @@ impl Running {
 /// Why it does not start, with what to do.
 pub fn start(path: &Path, config: Config) -> Result<Running> {
     let cpus = cpus::of_workers(&config)?;
+    let control = cpus::for_control(&config)?;
     let count = cpus.len() as u8;
     memory::check(&config, count)?;
     let seed = seed(&config)?;
@@ -141,6 +147,13 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let limits = config.node.limits;
     let settings = ports.iter().map(|open| open.settings.clone()).collect();
     let settings = with_vlans(&config, settings);
+    let (host, kernel) = Host::open(
+        &config,
+        &settings,
+        cpus.len(),
+        (&eal, &pool),
+        control,
+    )?;
     let mut model = Model::new(settings, count, limits.services, limits.servers);
     model.apply_file(&config).with_context(|| config.file.clone())?;
 
@@ -159,6 +172,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let sizes = limits.sizes(count, eal.has_hugepages(), seed);
     let equipment = crew::Equipment {
         queues: queues::deal(&eal, queues, cpus.len()).with_context(|| place(&config))?,
+        kernel,
         pool,
         large,
         snapshot,
@@ -172,6 +186,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
         path: path.to_owned(),
         user,
         cleaner,
+        host,
         eal,
     })
 }

@@ -1,5 +1,6 @@
 //! The life of the process around the running gateway: API, signals, another user, orderly end.
 
+use super::host::{Keeper, Watcher};
 use super::kernel_routes::Follower;
 use super::thread::pin;
 use super::watch::Watch;
@@ -71,6 +72,8 @@ async fn serve(
     let hangups = tokio::spawn(api::reload_on_hangup(Arc::clone(&running.gateway), hangups));
     let estimates = tokio::spawn(estimate(Arc::clone(&running.gateway)));
     let routes = Follower::start(&running.gateway);
+    let owners = Watcher::start(&running.gateway);
+    let keeper = Keeper::start(&running.gateway, running.host.take_helper());
     let mut outcome = Ok(());
     let end = async {
         tokio::select! {
@@ -87,6 +90,8 @@ async fn serve(
     hangups.abort();
     estimates.abort();
     routes.stop();
+    owners.stop();
+    keeper.stop().await;
     outcome.and(served.context("the API's sockets cannot be watched"))
 }
 
@@ -117,6 +122,8 @@ async fn supervise(running: &Running) -> anyhow::Error {
             );
         }
         watch.look(&running.gateway, Instant::now());
+        let ports = running.gateway.ports();
+        running.host.mirror_links(|port| ports.get(port).is_none_or(|port| port.link_up()));
         let gateway = Arc::clone(&running.gateway);
         let released = tokio::task::spawn_blocking(move || {
             gateway.go_on_starting();

@@ -268,6 +268,7 @@ fn devices(config: &Config) -> Vec<PortSettings> {
             mtu: port.mtu,
             addresses: port.own_addresses(),
             check_partial: true,
+            exception_rate: 0,
         })
         .collect()
 }

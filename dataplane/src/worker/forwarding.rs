@@ -8,7 +8,7 @@ use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Query, TcpState};
-use crate::neighbour::{AddressClass, Hops, NeighbourId};
+use crate::neighbour::{Hops, NeighbourId};
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 use crate::service::Presence;
 
@@ -252,7 +252,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             state.neighbour = NeighbourId::NONE;
             let address = state.end.ip();
             let class = self.snapshot.addresses.class_of(address);
-            state.is_ours = address.is_loopback() || class != AddressClass::None;
+            state.is_ours = address.is_loopback() || class.is_ours();
         }
     }
 

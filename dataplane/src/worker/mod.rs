@@ -19,6 +19,7 @@ mod discovery;
 mod echo;
 mod ending;
 mod ends;
+mod exception;
 mod families;
 mod former;
 mod forwarding;
@@ -242,6 +243,10 @@ pub struct Worker<I: Io, X: FlowIndex> {
     /// When connections of a removed server have drained for as long as they may.
     next_drained: Option<Tick>,
     admission: admission::Admission,
+    /// What the kernel may still get of what arrives at each port.
+    exceptions: Vec<exception::Allowance>,
+    /// Whether the kernel may send: the first worker takes that.
+    takes_from_kernel: bool,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -317,6 +322,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             review_from: None,
             next_drained: None,
             admission: admission::Admission::new(sizes.services),
+            exceptions: vec![exception::Allowance::default(); ports],
+            takes_from_kernel: false,
             snapshot,
         };
         worker.begin();
@@ -354,6 +361,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 packets += self.receive(PortId(port as u8), &mut burst);
             }
             self.burst = Some(burst);
+        }
+        if self.takes_from_kernel {
+            packets += self.send_for_kernel();
         }
         self.keep_house(packets == 0);
         self.stages.end(Stage::Housekeeping);

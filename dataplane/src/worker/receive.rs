@@ -159,8 +159,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 Err(other) => reason = other,
             }
         }
+        let port = burst.ports[at];
         if let Some(packet) = burst.take(place) {
-            self.discard(packet, reason);
+            self.decline(packet, port, reason);
         }
     }
 
@@ -173,8 +174,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return;
         };
         let (_, destination) = super::ends::addresses(&burst.headers[at], packet.bytes());
-        if !self.is_wanted(destination) {
-            return self.discard(packet, DropReason::NotForUs);
+        if !self.is_wanted(destination) || self.leaves_pieces_to_kernel(&burst.headers[at], destination, burst.ports[at])
+        {
+            return self.decline(packet, burst.ports[at], self.stranger(destination));
         }
         let owner = self.gatherer(&packet, &burst.headers[at], burst.ports[at]);
         if owner != self.number {
@@ -221,6 +223,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         match self.snapshot.addresses.class_of(destination) {
             AddressClass::Vip | AddressClass::Local | AddressClass::Port(_) => true,
             AddressClass::None => self.passes_by,
+            AddressClass::Standby => false,
         }
     }
 
@@ -259,8 +262,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     }
                 }
                 Err(reason) => {
+                    let port = burst.ports[usize::from(place)];
                     if let Some(packet) = burst.take(place) {
-                        self.discard(packet, reason);
+                        self.decline(packet, port, reason);
                     }
                 }
             }
@@ -276,6 +280,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             AddressClass::Local => false,
             AddressClass::None if self.passes_by => self.outbound == Outbound::Source,
             AddressClass::Port(_) | AddressClass::None => return Err(DropReason::NotForUs),
+            AddressClass::Standby => return Err(DropReason::Standby),
         };
         if self.owned.is_all() {
             return Ok(self.number);

@@ -187,6 +187,7 @@ impl Plan {
             mtu: 1500,
             addresses: vec![(IpAddr::V4(own), 24)],
             check_partial: true,
+            exception_rate: 0,
         };
         let mut plan = Plan {
             settings: Settings::default(),
