@@ -41,6 +41,7 @@ use devices::{OpenPort, Watched};
 use host::Host;
 use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
 use nix::unistd::User;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -159,11 +160,15 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
 
     let mut queues = Vec::new();
     let mut watched: Vec<Box<dyn PortDevice>> = Vec::new();
+    // What the kernel owns it will have some day: which way packets are to be spread does not wait for that.
+    model.hold(config.kernel_owned().collect())?;
+    let spread_by = model.snapshot();
+    model.hold(BTreeSet::new())?;
     let snapshot = model.snapshot();
     for (number, (OpenPort { mut port, .. }, named)) in (0..).zip(ports.into_iter().zip(&config.ports)) {
         let place = || format!("{}:{}: port {}", config.file, named.place, named.name);
         let (receive, transmit) = port.start().with_context(place)?;
-        let spread = rss::spread(&port, number, &snapshot, &key, &named.name);
+        let spread = rss::spread(&port, number, &spread_by, &key, &named.name);
         devices::tell(&port, &named.name, spread);
         queues.push((receive, transmit));
         watched.push(Box::new(Watched::new(port, spread)));

@@ -90,16 +90,18 @@ fn approach(
         let (device, (address, length)) = &place;
         match change(add, &place) {
             Ok(()) => {
-                tracing::info!(device, add, "the kernel's address {address}/{length} is as it should be");
                 if add {
+                    tracing::info!(device, "the kernel has {address}/{length} now");
                     present.insert(place);
                 } else {
+                    tracing::info!(device, "the kernel has {address}/{length} no more");
                     present.remove(&place);
                 }
             }
             Err(error) => {
                 refused = true;
-                tracing::warn!(device, add, "the kernel's address {address}/{length} stays as it is: {error:#}");
+                let kept = if add { "does not get" } else { "keeps" };
+                tracing::warn!(device, "the kernel {kept} {address}/{length}: {error:#}");
             }
         }
     }
