@@ -51,7 +51,11 @@ pub(super) fn start(
         })
         .collect();
     let mut starting = Vec::new();
-    let ways = equipment.queues.into_iter().zip(rings::mesh(cpus.len())).zip(equipment.kernel);
+    let ways = equipment
+        .queues
+        .into_iter()
+        .zip(rings::mesh(cpus.len()))
+        .zip(equipment.kernel);
     for ((number, handle), ((queues, rings), kernel)) in handles.iter().enumerate().zip(ways) {
         let (pool, large) = (equipment.pool.clone(), equipment.large.clone());
         let (snapshot, sizes) = (Arc::clone(&equipment.snapshot), equipment.sizes);

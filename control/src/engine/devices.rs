@@ -46,7 +46,11 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u8) -> Result<Mem
         // No more than that: it is much.
         workers => queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * (2 * CACHE + BETWEEN_WORKERS),
     };
-    let exceptions = config.ports.iter().filter(|port| port.exception.is_some()).count();
+    let exceptions = config
+        .ports
+        .iter()
+        .filter(|port| port.exception.is_some())
+        .count();
     let to_kernel = if exceptions == 0 {
         0
     } else {

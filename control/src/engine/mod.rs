@@ -38,8 +38,8 @@ use anyhow::{Context, Result};
 use cleaner::Cleaner;
 use dataplane::worker::shard::ShardKey;
 use devices::{OpenPort, Watched};
-use host::Host;
 use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
+use host::Host;
 use nix::unistd::User;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -148,13 +148,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let limits = config.node.limits;
     let settings = ports.iter().map(|open| open.settings.clone()).collect();
     let settings = with_vlans(&config, settings);
-    let (host, kernel) = Host::open(
-        &config,
-        &settings,
-        cpus.len(),
-        (&eal, &pool),
-        control,
-    )?;
+    let (host, kernel) = Host::open(&config, &settings, cpus.len(), (&eal, &pool), control)?;
     let mut model = Model::new(settings, count, limits.services, limits.servers);
     model.apply_file(&config).with_context(|| config.file.clone())?;
 

@@ -123,7 +123,9 @@ async fn supervise(running: &Running) -> anyhow::Error {
         }
         watch.look(&running.gateway, Instant::now());
         let ports = running.gateway.ports();
-        running.host.mirror_links(|port| ports.get(port).is_none_or(|port| port.link_up()));
+        running
+            .host
+            .mirror_links(|port| ports.get(port).is_none_or(|port| port.link_up()));
         let gateway = Arc::clone(&running.gateway);
         let released = tokio::task::spawn_blocking(move || {
             gateway.go_on_starting();

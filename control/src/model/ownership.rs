@@ -42,9 +42,7 @@ impl Model {
         let mut ownership = self.ownership.clone();
         ownership.held = Arc::new(held);
         let before = std::mem::replace(&mut self.ownership, ownership);
-        let addresses = self
-            .addresses(None)
-            .inspect_err(|_| self.ownership = before)?;
+        let addresses = self.addresses(None).inspect_err(|_| self.ownership = before)?;
         let changed = !Arc::ptr_eq(&addresses, &self.network.addresses);
         self.network.addresses = addresses;
         Ok(changed)

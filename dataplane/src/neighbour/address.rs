@@ -32,7 +32,10 @@ impl AddressClass {
     #[inline]
     #[must_use]
     pub const fn is_ours(self) -> bool {
-        matches!(self, AddressClass::Port(_) | AddressClass::Vip | AddressClass::Local)
+        matches!(
+            self,
+            AddressClass::Port(_) | AddressClass::Vip | AddressClass::Local
+        )
     }
 }
 

@@ -79,7 +79,12 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// Whether a fragment goes to the kernel as it is: one to a port's own address, unless it may be of an echo request.
-    pub(super) fn leaves_pieces_to_kernel(&self, headers: &Headers, destination: IpAddr, port: PortId) -> bool {
+    pub(super) fn leaves_pieces_to_kernel(
+        &self,
+        headers: &Headers,
+        destination: IpAddr,
+        port: PortId,
+    ) -> bool {
         let is_icmp = match headers.kind {
             Kind::Fragment6 => headers.protocol == ipv6::ICMP,
             _ => headers.protocol == ipv4::ICMP,
@@ -96,6 +101,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 | DropReason::UnknownProtocol
                 | DropReason::UnsupportedIcmp
                 | DropReason::NoConnection
+                // Where others' packets are routed on, those to link-local addresses have no way.
+                | DropReason::NoRoute
         );
         if !may_be || !self.has_exception(port) {
             return None;
@@ -170,7 +177,11 @@ fn glance(frame: &[u8]) -> Option<Glance> {
     let (destination, protocol, l4): (IpAddr, u8, usize) = match ethernet::ethertype(frame) {
         ethernet::IPV4 if packet.len() >= ipv4::HEADER_LEN => {
             let is_later = ipv4::is_later_fragment(packet);
-            let l4 = if is_later { packet.len() } else { ipv4::header_len(packet) };
+            let l4 = if is_later {
+                packet.len()
+            } else {
+                ipv4::header_len(packet)
+            };
             (ipv4::destination(packet).into(), ipv4::protocol(packet), l4)
         }
         ethernet::IPV6 if packet.len() >= ipv6::HEADER_LEN => {
@@ -178,8 +189,9 @@ fn glance(frame: &[u8]) -> Option<Glance> {
             let at = ipv6::HEADER_LEN;
             // What stands behind options: multicast listeners report so.
             let chain = ipv6::walk(packet).ok();
-            let (protocol, l4) =
-                chain.map_or((ipv6::next_header(packet), at), |chain| (chain.protocol, chain.at));
+            let (protocol, l4) = chain.map_or((ipv6::next_header(packet), at), |chain| {
+                (chain.protocol, chain.at)
+            });
             (destination, protocol, l4)
         }
         _ => return None,

@@ -95,7 +95,11 @@ impl Io for MemoryIo {
 
     fn give_to_kernel(&mut self, port: PortId, vital: bool, packet: TestPacket) -> Result<(), TestPacket> {
         use crate::packet::Packet;
-        let room = if vital { 2 * self.kernel_room } else { self.kernel_room };
+        let room = if vital {
+            2 * self.kernel_room
+        } else {
+            self.kernel_room
+        };
         if self.given.len() >= room {
             return Err(packet);
         }

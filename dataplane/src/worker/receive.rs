@@ -174,7 +174,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return;
         };
         let (_, destination) = super::ends::addresses(&burst.headers[at], packet.bytes());
-        if !self.is_wanted(destination) || self.leaves_pieces_to_kernel(&burst.headers[at], destination, burst.ports[at])
+        if !self.is_wanted(destination)
+            || self.leaves_pieces_to_kernel(&burst.headers[at], destination, burst.ports[at])
         {
             return self.decline(packet, burst.ports[at], self.stranger(destination));
         }

@@ -24,13 +24,18 @@ pub(crate) fn owners(raw: &Raw, report: &mut Report) {
     if !stands_for_any(&raw.ports)
         && let Some((_, place, path)) = vips.chain(groups).find(|(owner, ..)| *owner == Owner::Kernel)
     {
-        let problem = "`owner: kernel`, and no device of the kernel stands for a port, so nothing can have the address";
-        let fault = Fault::new(problem, "write `exception: tg0`, say, for the port that keepalived works on");
+        let problem =
+            "`owner: kernel`, and no device of the kernel stands for a port, so nothing can have the address";
+        let fault = Fault::new(
+            problem,
+            "write `exception: tg0`, say, for the port that keepalived works on",
+        );
         report.error(place, format!("{path}.owner"), fault);
     }
     for (index, vip) in raw.vips.iter().enumerate() {
         if vip.owner == Owner::Kernel && vip.announce == Some(true) {
-            let problem = "an address of which the kernel is the owner is announced by whoever gives it to the kernel";
+            let problem =
+                "an address of which the kernel is the owner is announced by whoever gives it to the kernel";
             let fault = Fault::new(problem, "remove `announce`, or `owner`");
             report.error(vip.place, format!("vips[{index}].announce"), fault);
         }
@@ -62,7 +67,9 @@ pub(crate) fn announced(raw: &Raw, report: &mut Report) {
 /// Where a service listens whose connections another gateway could go on with.
 fn taken_over(service: &RawService, is_announced: impl Fn(IpAddr) -> bool) -> Option<Place> {
     let without_answers = matches!(service.mode, Some(Mode::Dr | Mode::Tun));
-    let same_everywhere = service.schedulers().any(|scheduler| scheduler == SchedulerKind::Mh);
+    let same_everywhere = service
+        .schedulers()
+        .any(|scheduler| scheduler == SchedulerKind::Mh);
     if !without_answers || !same_everywhere {
         return None;
     }

@@ -47,7 +47,9 @@ impl Helper {
             orders,
             answers: BufReader::new(answers),
         };
-        helper.hear().context("addresses that an earlier gateway has left on `lo`")?;
+        helper
+            .hear()
+            .context("addresses that an earlier gateway has left on `lo`")?;
         Ok(helper)
     }
 
@@ -83,7 +85,9 @@ impl Helper {
 #[must_use]
 pub(crate) fn run(devices: &[String]) -> ExitCode {
     // Those are meant for the gateway, whose end tells it.
-    let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+    let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+        .into_iter()
+        .collect();
     let _ = signals.thread_block();
     let mut present = BTreeSet::new();
     let mut answers = io::stdout().lock();
@@ -143,7 +147,9 @@ fn read<'l>(line: &'l str, devices: &[String]) -> Result<Order<'l>> {
             _ => bail!("no order: `{line}`"),
         },
         device,
-        address: address.parse().with_context(|| format!("no address: `{address}`"))?,
+        address: address
+            .parse()
+            .with_context(|| format!("no address: `{address}`"))?,
         length: length.parse().with_context(|| format!("no length: `{length}`"))?,
     };
     let whole = if order.address.is_ipv4() { 32 } else { 128 };
@@ -173,7 +179,9 @@ fn obey(line: &str, devices: &[String], present: &mut BTreeSet<(IpAddr, u8)>) ->
         return Ok(addresses::remove(device, address, length)?);
     }
     if ours && is_foreign(address)? {
-        bail!("{address} is on `lo` already, and not by a gateway: remove it there (ip address delete {address}/{length} dev lo)");
+        bail!(
+            "{address} is on `lo` already, and not by a gateway: remove it there (ip address delete {address}/{length} dev lo)"
+        );
     }
     addresses::add(device, address, length, ours)?;
     if ours {

@@ -130,7 +130,10 @@ mod tests {
             };
             assert_eq!(entry, expected);
         }
-        assert_eq!(read(REMOVE_ADDRESS, &of_address(7, [10, 0, 0, 1].into(), 8, false)), None);
+        assert_eq!(
+            read(REMOVE_ADDRESS, &of_address(7, [10, 0, 0, 1].into(), 8, false)),
+            None
+        );
         assert_eq!(read(NEW_ADDRESS, &[2, 24, 0]), None);
     }
 
@@ -140,6 +143,9 @@ mod tests {
         let mut message = vec![V4, 32, 0, 0, 3, 0, 0, 0];
         push(&mut message, ADDRESS, &[10, 0, 0, 2]);
         push(&mut message, LOCAL, &[10, 0, 0, 1]);
-        assert_eq!(read(NEW_ADDRESS, &message).unwrap().address, IpAddr::from([10, 0, 0, 1]));
+        assert_eq!(
+            read(NEW_ADDRESS, &message).unwrap().address,
+            IpAddr::from([10, 0, 0, 1])
+        );
     }
 }

@@ -35,7 +35,9 @@ impl Watcher {
             let (gateway, stop) = (Arc::clone(gateway), Arc::clone(&stop));
             tokio::task::spawn_blocking(move || {
                 while let Err(error) = watch(&gateway, &devices, &stop) {
-                    tracing::warn!("the kernel's addresses cannot be watched, and count as they were: {error}");
+                    tracing::warn!(
+                        "the kernel's addresses cannot be watched, and count as they were: {error}"
+                    );
                     sleep(RETRY);
                 }
             });
@@ -78,7 +80,9 @@ fn watch(gateway: &Gateway, devices: &[String], stop: &AtomicBool) -> io::Result
 /// All addresses on these devices.
 fn held(devices: &[String]) -> io::Result<BTreeSet<IpAddr>> {
     // Each time: a device may have gone and come back under another number.
-    let numbers = devices.iter().filter_map(|name| if_nametoindex(name.as_str()).ok());
+    let numbers = devices
+        .iter()
+        .filter_map(|name| if_nametoindex(name.as_str()).ok());
     let numbers: BTreeSet<u32> = numbers.collect();
     let entries = addresses::all()?.into_iter();
     let held = entries.filter(|entry| numbers.contains(&entry.device));

@@ -110,7 +110,9 @@ impl Path {
                 Err(error) => drop(told.send(Err(error))),
             }
         };
-        let thread = std::thread::Builder::new().name("exception".to_owned()).spawn(run);
+        let thread = std::thread::Builder::new()
+            .name("exception".to_owned())
+            .spawn(run);
         let thread = thread.context("no thread for the exception path")?;
         ready.recv().context("the exception path died at its start")??;
         let carriers = Mutex::new(vec![true; devices.len()]);

@@ -31,7 +31,9 @@ const LINK_HEADER: usize = 18;
 pub(super) fn open_all(config: &Config, settings: &[PortSettings]) -> Result<Vec<Device>> {
     let mut devices = Vec::new();
     for (number, (port, settings)) in config.ports.iter().zip(settings).enumerate() {
-        let Some(exception) = &port.exception else { continue };
+        let Some(exception) = &port.exception else {
+            continue;
+        };
         let place = || format!("{}:{}: port {}: exception", config.file, port.place, port.name);
         let tap = open(exception, port, settings).with_context(place)?;
         devices.push(Device {
@@ -72,6 +74,10 @@ fn open(exception: &Exception, port: &Port, settings: &PortSettings) -> Result<T
             );
         }
     }
-    tracing::info!(port = port.name, device = name, "the kernel has its own packets by this device");
+    tracing::info!(
+        port = port.name,
+        device = name,
+        "the kernel has its own packets by this device"
+    );
     Ok(tap)
 }

@@ -56,10 +56,11 @@ fn raw(to: Ipv4Addr, protocol: u8, data: &[u8]) -> Vec<u8> {
 /// What the kernel gets of these frames at the WAN port; nothing is sent, and nothing dropped.
 fn given(gateway: &mut Gateway, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (dropped, taken) = gateway.dropped_by(|gateway| {
+        // One by one: those of connections are dealt with after the others of their burst.
         for frame in frames {
             gateway.arrive(WAN, frame);
+            assert_eq!(gateway.turn_raw(), []);
         }
-        assert_eq!(gateway.turn_raw(), []);
         gateway.worker.io_mut().take_given()
     });
     assert_eq!(dropped, None);
@@ -118,19 +119,30 @@ fn what_is_to_a_ports_own_address_goes_to_the_kernel() {
 fn groups_and_broadcasts_go_to_the_kernel() {
     let mut gateway = open(1000);
     let host = SocketAddr::new(HOST.into(), 68);
-    let multicast = |to: [u8; 4], protocol| link(group(IpAddr::from(to)), &raw(to.into(), protocol, b"hello---"));
+    let multicast =
+        |to: [u8; 4], protocol| link(group(IpAddr::from(to)), &raw(to.into(), protocol, b"hello---"));
     let broadcast = |packet: Vec<u8>| link(MacAddr::BROADCAST, &packet);
     let everybody = SocketAddr::new(Ipv4Addr::BROADCAST.into(), 67);
     let all_routers: SocketAddr = "[ff02::5]:0".parse().unwrap();
     let report = Wire::icmp("fe80::50".parse().unwrap(), all_routers.ip(), 143, 0, 1, &[0; 20]);
-    let advert = Wire::icmp("fe80::50".parse().unwrap(), "ff02::1".parse().unwrap(), 134, 0, 0, &[0; 8]);
+    let advert = Wire::icmp(
+        "fe80::50".parse().unwrap(),
+        "ff02::1".parse().unwrap(),
+        134,
+        0,
+        0,
+        &[0; 8],
+    );
     let frames = [
         multicast([224, 0, 0, 5], OSPF),
         multicast([224, 0, 0, 6], OSPF),
         multicast([224, 0, 0, 18], VRRP),
         broadcast(Wire::udp(host, everybody, b"discover").packet()),
         // A listener's report stands behind a router alert (RFC 2711).
-        link(group(all_routers.ip()), &report.with_between(&[0, 0, 5, 2, 0, 0, 1, 0]).packet()),
+        link(
+            group(all_routers.ip()),
+            &report.with_between(&[0, 0, 5, 2, 0, 0, 1, 0]).packet(),
+        ),
         link(group("ff02::1".parse().unwrap()), &advert.hops(255).packet()),
     ];
     assert_given(&mut gateway, &frames);
@@ -182,14 +194,23 @@ fn what_is_answered_here_and_what_is_nobodys_does_not() {
     for (frame, reason) in [
         // VIPs and local addresses, by whatever protocol.
         (to(VIP.into(), WAN_MAC), DropReason::NotSyn),
-        (link(WAN_MAC, &raw(VIP, OSPF, b"hello---")), DropReason::UnknownProtocol),
+        (
+            link(WAN_MAC, &raw(VIP, OSPF, b"hello---")),
+            DropReason::UnknownProtocol,
+        ),
         (to(LIP.into(), WAN_MAC), DropReason::NoConnection),
         (to(VIP.into(), MacAddr::BROADCAST), DropReason::NotForUs),
         // Somebody else's.
-        (to(Ipv4Addr::new(203, 0, 113, 77).into(), WAN_MAC), DropReason::NotForUs),
+        (
+            to(Ipv4Addr::new(203, 0, 113, 77).into(), WAN_MAC),
+            DropReason::NotForUs,
+        ),
         (to(WAN_IP.into(), HOST_MAC), DropReason::NotOurMac),
         (lldp, DropReason::UnknownEthertype),
-        (arp(1, HOST_MAC, HOST, MacAddr::default(), VIP), DropReason::NotForUs),
+        (
+            arp(1, HOST_MAC, HOST, MacAddr::default(), VIP),
+            DropReason::NotForUs,
+        ),
     ] {
         let is_arp = frame[12..14] == [8, 6];
         assert_eq!(refused(&mut gateway, &frame), (!is_arp).then_some(reason));
@@ -200,7 +221,10 @@ fn what_is_answered_here_and_what_is_nobodys_does_not() {
 fn without_an_exception_nothing_changes() {
     let mut gateway = Gateway::new(Plan::web(Mode::Dr, 1));
     let ssh = Sent::tcp(end(HOST.octets(), 40000), end(WAN_IP.octets(), 22), SYN);
-    assert_eq!(refused(&mut gateway, &ssh.frame(WAN_MAC)), Some(DropReason::NotForUs));
+    assert_eq!(
+        refused(&mut gateway, &ssh.frame(WAN_MAC)),
+        Some(DropReason::NotForUs)
+    );
     let tells = arp(2, HOST_MAC, HOST, WAN_MAC, WAN_IP);
     assert_eq!(refused(&mut gateway, &tells), None);
 }
@@ -262,7 +286,10 @@ fn a_flood_to_a_ports_address_leaves_routing_and_services_alone() {
     // Those have a share of their own.
     let bgp = Sent::tcp(end(HOST.octets(), 179), end(WAN_IP.octets(), 40000), ACK).frame(WAN_MAC);
     let bfd = Sent::udp(end(HOST.octets(), 49152), end(WAN_IP.octets(), 3784), b"up").frame(WAN_MAC);
-    let vrrp = link(group([224, 0, 0, 18].into()), &raw([224, 0, 0, 18].into(), VRRP, b"advert--"));
+    let vrrp = link(
+        group([224, 0, 0, 18].into()),
+        &raw([224, 0, 0, 18].into(), VRRP, b"advert--"),
+    );
     let reply = arp(2, HOST_MAC, HOST, WAN_MAC, WAN_IP);
     assert_given(&mut gateway, &[bgp, bfd, vrrp, reply]);
     let forwarded = gateway.inbound(&Sent::tcp(client(1, 40000), WEB, SYN));
@@ -285,12 +312,18 @@ fn what_the_kernel_sends_leaves_as_it_is() {
     plan.ports = ports.into();
     let mut gateway = Gateway::new(plan);
     let frame = |mac: MacAddr| {
-        let mut frame = link(group([224, 0, 0, 18].into()), &raw([224, 0, 0, 18].into(), VRRP, b"advert--"));
+        let mut frame = link(
+            group([224, 0, 0, 18].into()),
+            &raw([224, 0, 0, 18].into(), VRRP, b"advert--"),
+        );
         frame[6..12].copy_from_slice(&mac.0);
         frame
     };
     gateway.worker.io_mut().send_from_kernel(WAN, &frame(WAN_MAC));
-    gateway.worker.io_mut().send_from_kernel(PortId(2), &frame(LAN_MAC));
+    gateway
+        .worker
+        .io_mut()
+        .send_from_kernel(PortId(2), &frame(LAN_MAC));
     let sent = gateway.turn_raw();
     assert_eq!(sent, [(WAN, frame(WAN_MAC)), (LAN, tagged(20, &frame(LAN_MAC)))]);
     assert_eq!(gateway.stats.from_kernel.get(), 2);

@@ -23,11 +23,15 @@ fn on_lo(lab: &Lab) -> Vec<String> {
     let lo = device(lab, "lo").unwrap();
     let addresses = lo["addr_info"].as_array().unwrap().iter();
     let addresses = addresses.map(|one| one["local"].as_str().unwrap().to_owned());
-    addresses.filter(|address| !address.starts_with("127.") && address != "::1").collect()
+    addresses
+        .filter(|address| !address.starts_with("127.") && address != "::1")
+        .collect()
 }
 
 fn await_lo(lab: &Lab, expected: &[&str]) {
-    until(&format!("{expected:?} on lo"), PATIENCE, || (on_lo(lab) == expected).then_some(()));
+    until(&format!("{expected:?} on lo"), PATIENCE, || {
+        (on_lo(lab) == expected).then_some(())
+    });
 }
 
 fn await_route(client: &Host, there: bool) {

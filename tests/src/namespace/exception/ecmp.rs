@@ -43,7 +43,9 @@ fn await_ways(router: &Host, expected: &[usize]) {
 fn servers(gateway: &Gateway) -> Vec<(String, String)> {
     let text = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
     let rows = gateway.connections();
-    rows.iter().map(|row| (text(row, "client"), text(row, "server"))).collect()
+    rows.iter()
+        .map(|row| (text(row, "client"), text(row, "server")))
+        .collect()
 }
 
 #[test]
@@ -56,30 +58,46 @@ fn a_gateway_goes_and_comes_back_and_no_download_breaks() {
     let (second, _second_daemon) = join(&lab, 1);
     await_ways(&router, &[0, 1]);
 
-    let downloads: Vec<Download> = (0..DOWNLOADS).map(|number| Download::of(&lab, VIP, number)).collect();
+    let downloads: Vec<Download> = (0..DOWNLOADS)
+        .map(|number| Download::of(&lab, VIP, number))
+        .collect();
     for download in &downloads {
         until("an answer", PATIENCE, || download.server());
     }
     let (by_first, by_second) = (servers(&first), servers(&second));
-    println!("{} connections by the first gateway, {} by the second", by_first.len(), by_second.len());
-    assert!(!by_first.is_empty() && !by_second.is_empty(), "the router spreads them");
+    println!(
+        "{} connections by the first gateway, {} by the second",
+        by_first.len(),
+        by_second.len()
+    );
+    assert!(
+        !by_first.is_empty() && !by_second.is_empty(),
+        "the router spreads them"
+    );
 
     // It falls silent; its daemon's session goes by it.
     first.crash();
     await_ways(&router, &[1]);
     first_daemon.signal("TERM");
     first_daemon.end("BIRD", PATIENCE);
-    until("the connections of the dead gateway on the other", PATIENCE, || {
-        let now = servers(&second);
-        by_first.iter().all(|one| now.contains(one)).then_some(())
-    });
+    until(
+        "the connections of the dead gateway on the other",
+        PATIENCE,
+        || {
+            let now = servers(&second);
+            by_first.iter().all(|one| now.contains(one)).then_some(())
+        },
+    );
     // It comes back, and gets connections that the other one had.
     let (first, _first_daemon) = join(&lab, 0);
     await_ways(&router, &[0, 1]);
     for download in downloads {
         assert!(download.complete());
     }
-    println!("{} connections by the gateway that came back", servers(&first).len());
+    println!(
+        "{} connections by the gateway that came back",
+        servers(&first).len()
+    );
     first.finish();
     second.finish();
 }

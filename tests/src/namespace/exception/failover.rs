@@ -45,14 +45,19 @@ vrrp_instance tidegate {{
 "
     );
     fs::write(&file, text).unwrap();
-    let pid = |part: &str| lab.file(&format!("keepalived-{name}-{part}.pid")).display().to_string();
+    let pid = |part: &str| {
+        lab.file(&format!("keepalived-{name}-{part}.pid"))
+            .display()
+            .to_string()
+    };
     let line = format!(
         "keepalived --dont-fork --log-console --no-syslog --use-file {} --pid {} --vrrp_pid {} --vrrp",
         file.display(),
         pid("parent"),
         pid("vrrp")
     );
-    lab.host(name).start(&line, &lab.file(&format!("keepalived-{name}.log")))
+    lab.host(name)
+        .start(&line, &lab.file(&format!("keepalived-{name}.log")))
 }
 
 /// Whether a page comes from the VIP.
@@ -63,7 +68,10 @@ fn is_served(client: &Host) -> bool {
 
 /// The MAC of a gateway's port.
 fn mac(lab: &Lab, name: &str) -> String {
-    lab.host(name).run("cat /sys/class/net/wan0/address").trim().to_owned()
+    lab.host(name)
+        .run("cat /sys/class/net/wan0/address")
+        .trim()
+        .to_owned()
 }
 
 /// The MAC at which the router has an address.
@@ -86,7 +94,9 @@ fn the_backup_takes_the_vip_and_the_local_address_over() {
     assert_eq!(neighbour(&router, VIP), "");
 
     let _daemons = [keepalived(&lab, 0), keepalived(&lab, 1)];
-    until("the first gateway to serve", PATIENCE, || is_served(&client).then_some(()));
+    until("the first gateway to serve", PATIENCE, || {
+        is_served(&client).then_some(())
+    });
     assert_eq!(neighbour(&router, VIP), mac(&lab, "gateway"));
     let heard = Capture::start(&lab, &router, "net");
     for _ in 0..10 {
@@ -94,24 +104,37 @@ fn the_backup_takes_the_vip_and_the_local_address_over() {
     }
     // The standby drops what it gets all the same: a neighbour that has not heard.
     let standby = mac(&lab, "gateway2");
-    router.run(&format!("ip neighbour replace {VIP} lladdr {standby} dev net nud permanent"));
+    router.run(&format!(
+        "ip neighbour replace {VIP} lladdr {standby} dev net nud permanent"
+    ));
     assert!(!is_served(&client));
     assert!(second.dropped("standby") > 0);
     router.run(&format!("ip neighbour delete {VIP} dev net"));
-    until("the first gateway to serve again", PATIENCE, || is_served(&client).then_some(()));
+    until("the first gateway to serve again", PATIENCE, || {
+        is_served(&client).then_some(())
+    });
 
     // The active one dies, and its device with it: keepalived there has nothing to advertise by.
     first.crash();
-    until("the second gateway to serve", PATIENCE, || is_served(&client).then_some(()));
+    until("the second gateway to serve", PATIENCE, || {
+        is_served(&client).then_some(())
+    });
     assert_eq!(neighbour(&router, VIP), standby);
     let heard = heard.end();
     for address in [VIP, LIP] {
-        let told = format!("arp.isgratuitous && arp.src.proto_ipv4 == {address} && arp.src.hw_mac == {standby}");
-        until("gratuitous ARP", PATIENCE, || (!heard.frames(&told).is_empty()).then_some(()));
+        let told =
+            format!("arp.isgratuitous && arp.src.proto_ipv4 == {address} && arp.src.hw_mac == {standby}");
+        until("gratuitous ARP", PATIENCE, || {
+            (!heard.frames(&told).is_empty()).then_some(())
+        });
     }
     // Each question had one answer.
-    let asked = heard.frames(&format!("arp.opcode == 1 && arp.dst.proto_ipv4 == {VIP} && !arp.isgratuitous"));
-    let answers = heard.frames(&format!("arp.opcode == 2 && arp.src.proto_ipv4 == {VIP} && !arp.isgratuitous && eth.dst != ff:ff:ff:ff:ff:ff"));
+    let asked = heard.frames(&format!(
+        "arp.opcode == 1 && arp.dst.proto_ipv4 == {VIP} && !arp.isgratuitous"
+    ));
+    let answers = heard.frames(&format!(
+        "arp.opcode == 2 && arp.src.proto_ipv4 == {VIP} && !arp.isgratuitous && eth.dst != ff:ff:ff:ff:ff:ff"
+    ));
     assert!(answers.len() <= asked.len(), "{asked:?} {answers:?}");
 
     // It comes back and, having the higher priority, gets the addresses again.
