@@ -76,3 +76,84 @@ impl Model {
         direct.chain(marked).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::with_vlans;
+    use dataplane::neighbour::AddressClass;
+    use dataplane::packet::MacAddr;
+    use dataplane::service::PortSettings;
+
+    const NODES: &str =
+        "ports: [{ name: wan, device: net_null0, addresses: [203.0.113.2/24], exception: tg0 }]\n";
+
+    /// A model of that file, and its configuration.
+    fn model(rest: &str) -> (Model, Config) {
+        let config = crate::config::parse("t", &format!("{NODES}{rest}")).unwrap();
+        let ports = config.ports.iter().map(|port| PortSettings {
+            mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            any_mac: false,
+            vlan: None,
+            mtu: 1500,
+            addresses: port.own_addresses(),
+            check_partial: false,
+            exception_rate: 1,
+        });
+        let mut model = Model::new(with_vlans(&config, ports.collect()), 1, 16, 16);
+        model.apply_file(&config).unwrap();
+        (model, config)
+    }
+
+    fn address(last: u8) -> IpAddr {
+        [203, 0, 113, last].into()
+    }
+
+    #[test]
+    fn an_address_of_the_kernels_is_ours_while_it_is_held() {
+        let (mut model, config) = model(
+            "vips: [{ address: 203.0.113.100, owner: kernel }, { address: 203.0.113.101 }]
+local_addresses: [{ name: dip, port: wan, addresses: [203.0.113.200-201], owner: kernel }]
+pools: [{ name: web, servers: [{ address: 203.0.113.11, port: 80 }] }]
+services: [{ name: web, listen: \"203.0.113.100:80/tcp\", pool: web, mode: fullnat, local_addresses: dip }]\n",
+        );
+        let classes = |model: &Model| {
+            [2, 100, 101, 200, 201].map(|last| model.network().addresses.class_of(address(last)))
+        };
+        let own = AddressClass::Port(dataplane::packet::PortId(0));
+        let (vip, local, standby) = (AddressClass::Vip, AddressClass::Local, AddressClass::Standby);
+        assert_eq!(classes(&model), [own, standby, vip, standby, standby]);
+        let held = BTreeSet::from([address(2), address(100), address(200)]);
+        assert!(model.hold(held.clone()).unwrap());
+        assert_eq!(classes(&model), [own, vip, vip, local, standby]);
+        assert!(!model.hold(held).unwrap(), "nothing new");
+        // A reload knows what is held.
+        model.apply_file(&config).unwrap();
+        assert_eq!(classes(&model), [own, vip, vip, local, standby]);
+        assert!(model.hold(BTreeSet::new()).unwrap());
+        assert_eq!(classes(&model), [own, standby, vip, standby, standby]);
+    }
+
+    #[test]
+    fn a_vip_is_usable_with_a_server_for_new_connections() {
+        let (model, config) = model(
+            "announce: loopback
+vips: [{ address: 203.0.113.103, announce: \"off\" }, { address: 203.0.113.104, owner: kernel }]
+pools:
+  - { name: web, servers: [{ address: 203.0.113.11, port: 80 }] }
+  - { name: quiesced, servers: [{ address: 203.0.113.12, port: 80, weight: 0 }] }
+  - { name: marked, servers: [{ address: 203.0.113.13 }] }
+marks: [{ mark: 7, destination: 203.0.113.105 }]
+services:
+  - { name: a, listen: [\"203.0.113.100:80/tcp\", \"203.0.113.103:80/tcp\", \"203.0.113.104:80/tcp\"], pool: web, mode: nat }
+  - { name: b, listen: \"203.0.113.101:80/tcp\", pool: quiesced, mode: nat }
+  - { name: c, listen: \"203.0.113.100:81/tcp\", pool: quiesced, mode: nat }
+  - { name: d, mark: 7, pool: marked, mode: dr }\n",
+        );
+        let usable = model.usable_vips();
+        assert_eq!(usable, BTreeSet::from([100, 103, 104, 105].map(address)));
+        let announces = config.announces();
+        let announced: Vec<IpAddr> = usable.into_iter().filter(|vip| announces(*vip)).collect();
+        assert_eq!(announced, [100, 105].map(address));
+    }
+}

@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_vlan_is_a_port_with_the_mac_of_its_parent() {
-        let config = crate::config::parse(
+        let config = config::parse(
             "t",
             "ports:
   - { name: dmz, parent: lan, vlan: 20, addresses: [10.20.0.1/24, 2001:db8:20::1/64], mtu: 1400 }

@@ -55,7 +55,7 @@ pub(crate) fn announced(raw: &Raw, report: &mut Report) {
         None => raw.announce,
     };
     for (index, service) in raw.services.iter().enumerate() {
-        if let Some(place) = taken_over(service, &is_announced) {
+        if let Some(place) = taken_over(service, is_announced) {
             let problem = "`mh` by DR or TUN at an announced VIP, without `sloppy_tcp`: when a router moves a connection to \
                            another gateway, its packets are refused there, as they begin with no SYN";
             let remedy = "write `sloppy_tcp: true` under `settings` of all gateways: `mh` finds the same server on each";

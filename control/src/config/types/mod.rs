@@ -75,7 +75,6 @@ impl Config {
     }
 
     /// What tells whether a VIP is to be announced while it can be served. Never one of which the kernel is the owner.
-    #[must_use]
     pub fn announces(&self) -> impl Fn(IpAddr) -> bool + use<> {
         let own = self.vips.iter().map(|vip| {
             let wanted = vip.announce.unwrap_or(self.announce);

@@ -105,6 +105,16 @@ fn what_is_to_a_ports_own_address_goes_to_the_kernel() {
     let frames = [raw(WAN_IP, OSPF, b"hello---"), raw(WAN_IP, VRRP, b"advert--")];
     let frames = frames.map(|packet| link(WAN_MAC, &packet));
     assert_given(&mut gateway, &frames);
+    // Field case IP6-03: a protocol that nobody here knows.
+    let unknown = Wire::tcp(
+        Family::V6.client(1, 1),
+        SocketAddr::new(Family::V6.own(WAN), 2),
+        ACK,
+        b"",
+    );
+    let mut unknown = link(WAN_MAC, &unknown.packet());
+    unknown[14 + 6] = 253;
+    assert_given(&mut gateway, &[unknown]);
     // BGP may go by link-local addresses, which are in no table.
     let peer = SocketAddr::new("fe80::50".parse().unwrap(), 179);
     let own = SocketAddr::new(gateway.plan.ports[0].link_local().into(), 40000);
@@ -192,7 +202,8 @@ fn what_is_answered_here_and_what_is_nobodys_does_not() {
     };
     let lldp = framed(MacAddr([1, 0x80, 0xc2, 0, 0, 0x0e]), 0x88cc, b"neighbour");
     for (frame, reason) in [
-        // VIPs and local addresses, by whatever protocol.
+        // VIPs and local addresses, by whatever protocol. Field case RST-01: a port without a service is no way to the
+        // host.
         (to(VIP.into(), WAN_MAC), DropReason::NotSyn),
         (
             link(WAN_MAC, &raw(VIP, OSPF, b"hello---")),
