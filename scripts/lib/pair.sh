@@ -66,6 +66,8 @@ gateway_up() {
     sed "s|/run/tidegate/api.sock|$LAB/api$1.sock|" "$ROOT/configs/$MODE/gw$1.yaml" >"$LAB/gw$1.yaml"
     beside "gateway$1" "$LAB/gateway$1.log" "$TIDEGATE_BIN" run --config "$LAB/gw$1.yaml"
     GATEWAY[$1]=$!
+    # The shell need not say that it has been killed.
+    disown "$!"
     until_true 30 "the API of gateway $1" pair_answers "$1"
 }
 declare -A GATEWAY DAEMON

@@ -147,7 +147,9 @@ fn the_host_is_reached_through_the_gateway_and_reaches_others() {
     client.run(&format!("ping -c 1 -W 5 {OWN}"));
     let heard = heard.end();
     let questions = heard
-        .frames(&format!("arp.opcode == 1 && arp.dst.proto_ipv4 == {OWN}"))
+        .frames(&format!(
+            "arp.opcode == 1 && arp.dst.proto_ipv4 == {OWN} && !arp.isgratuitous"
+        ))
         .len();
     let answers = heard.frames(&format!(
         "arp.opcode == 2 && arp.src.proto_ipv4 == {OWN} && !arp.isgratuitous"
