@@ -312,6 +312,26 @@ fn a_flood_to_the_hosts_address_slows_neither_services_nor_routing() {
 }
 
 #[test]
+fn the_device_follows_its_ports_link() {
+    let lab = Lab::bare();
+    let gateway = Gateway::start(&lab, &on_taps(&yaml("tg0")));
+    let host = lab.host("gateway");
+    let carrier = |there: bool| {
+        until(&format!("a carrier: {there}"), PATIENCE, || {
+            let tap = device(&lab, "tg0").unwrap();
+            let has = tap["flags"].as_array().unwrap().contains(&"LOWER_UP".into());
+            (has == there).then_some(())
+        });
+    };
+    carrier(true);
+    host.run("ip link set tgwan down");
+    carrier(false);
+    host.run("ip link set tgwan up");
+    carrier(true);
+    gateway.finish();
+}
+
+#[test]
 fn a_device_that_is_there_already_is_not_taken() {
     let lab = Lab::new();
     let host = lab.host("gateway");
