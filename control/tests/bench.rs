@@ -117,6 +117,70 @@ fn connections_that_come_and_go_are_measured() {
     }
 }
 
+/// Two workers, and two processes, share a CPU here, so that one is enough.
+#[test]
+fn workers_are_measured_with_and_without_hops_and_beside_processes() {
+    for (mode, family, length) in [("fullnat", "64", 80), ("dr", "4", 60)] {
+        let arguments = [
+            "--flows",
+            "200",
+            "--hops",
+            "0,50",
+            "--against-processes",
+            "--mode",
+            mode,
+        ];
+        let shared = ["--workers", "2", "--workers-per-cpu", "2", "--family", family];
+        let rows = rows(&[&arguments[..], &shared].concat());
+        let what: Vec<_> = rows
+            .iter()
+            .map(|row| format!("{} {} {}", row["what"], row["hops"], row["flows"]).replace('"', ""))
+            .collect();
+        // Beside processes first, then with hops.
+        let expected = [
+            "workers 0 200",
+            "processes 0 200",
+            "workers 0 200",
+            "workers 50 200",
+        ];
+        assert_eq!(what, expected);
+        for row in &rows {
+            let each = row["each"].as_array().unwrap();
+            assert_eq!((each.len(), &row["workers"]), (2, &2.into()), "{row}");
+            for part in each.iter().chain([&row["all"]]) {
+                assert!(part["packet"]["best"].as_f64().unwrap() > 0.0, "{row}");
+                assert!(part["mpps"].as_f64().unwrap() > 0.0, "{row}");
+                let hops = part["hops_per_packet"].as_f64().unwrap();
+                assert_eq!(hops > 0.0, row["hops"] == 50, "{row}");
+            }
+            assert_eq!(
+                (&row["mode"], &row["family"], &row["frame"]),
+                (&mode.into(), &family.into(), &length.into())
+            );
+            assert_eq!(row["hop"].is_null(), row["hops"] == 0, "{row}");
+            assert_eq!(row["ratio"].is_null(), row["what"] == "workers", "{row}");
+        }
+        for ratio in ["best", "median", "mpps"] {
+            assert!(rows[1]["ratio"][ratio].as_f64().unwrap() > 0.0, "{rows:?}");
+        }
+    }
+}
+
+#[test]
+fn too_many_workers_are_refused_with_what_to_do() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    if cpus >= 16 {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["bench", "--workers", "16"])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let advice = format!("--workers-per-cpu {}", 16usize.div_ceil(cpus));
+    assert!(!output.status.success() && errors.contains(&advice), "{errors}");
+}
+
 #[test]
 fn memory_is_told_for_each_connection() {
     let rows = rows(&["--only", "memory", "--capacities", "20000,40000"]);

@@ -8,7 +8,7 @@ use dataplane::worker::BURST;
 use std::sync::Arc;
 
 /// Draws of a random order; more than any cache holds, and read front to back.
-const DRAWS: usize = 1 << 21;
+pub(super) const DRAWS: usize = 1 << 21;
 /// Bits of a flow's number that make its client's address and port.
 const PORT_BITS: u32 = 14;
 const BITS: u32 = 24 + PORT_BITS;
@@ -112,15 +112,39 @@ impl Draws {
 /// Flows drawn at random.
 pub(super) fn random(flows: u32, distribution: Distribution, shape: Shape) -> Arc<[Flow]> {
     let all = each(flows, shape);
-    let mut draws = Draws::new();
-    match distribution {
-        Distribution::Uniform => (0..DRAWS).map(|_| all[draws.below(flows as usize)]).collect(),
-        Distribution::Zipf => {
-            let zipf = Zipf::new(flows);
-            (0..DRAWS)
-                .map(|_| all[place(zipf.draw(&mut draws), flows)])
-                .collect()
+    let mut lot = Lot::new(flows, distribution);
+    (0..DRAWS).map(|_| all[lot.draw()]).collect()
+}
+
+/// Draws one of so many flows.
+pub(super) struct Lot {
+    draws: Draws,
+    flows: u32,
+    /// Where they are not alike.
+    zipf: Option<Zipf>,
+}
+
+impl Lot {
+    /// One of `flows`, at least 1.
+    pub(super) fn new(flows: u32, distribution: Distribution) -> Lot {
+        Lot {
+            draws: Draws::new(),
+            flows,
+            zipf: (distribution == Distribution::Zipf).then(|| Zipf::new(flows)),
         }
+    }
+
+    /// The place of the next one.
+    pub(super) fn draw(&mut self) -> usize {
+        match &self.zipf {
+            None => self.draws.below(self.flows as usize),
+            Some(zipf) => place(zipf.draw(&mut self.draws), self.flows),
+        }
+    }
+
+    /// A number below `count` that has nothing to do with the flows.
+    pub(super) fn below(&mut self, count: usize) -> usize {
+        self.draws.below(count)
     }
 }
 

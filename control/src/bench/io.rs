@@ -206,20 +206,25 @@ impl<B: Buffers> Generator<B> {
         }
     }
 
-    /// A frame is a request again, and begins where it did: what the gateway has put in front of it comes off, what it has
-    /// cut comes back, and so does padding behind a short packet, which the gateway does not pass on.
     #[inline]
     fn recycle(&mut self, mut frame: B::Packet) {
-        let length = frame.bytes().len();
-        if self.request.l4() == L4[1] && frame.bytes().get(12..14) == Some(&[8, 0]) {
-            frame.prepend(L4[1] - L4[0]);
-        } else if length > self.length {
-            frame.trim_front(length - self.length);
-        }
-        if frame.bytes().len() != self.length {
-            frame.resize(self.length);
-        }
+        as_request(&mut frame, &self.request, self.length);
         self.free.push_back(frame);
+    }
+}
+
+/// Makes a frame as long as a request again, and lets it begin where that did: what the gateway has put in front of it
+/// comes off, what it has cut comes back, and so does padding behind a short packet, which the gateway does not pass on.
+#[inline]
+pub(super) fn as_request(frame: &mut impl Packet, request: &Request, expected: usize) {
+    let length = frame.bytes().len();
+    if request.l4() == L4[1] && frame.bytes().get(12..14) == Some(&[8, 0]) {
+        frame.prepend(L4[1] - L4[0]);
+    } else if length > expected {
+        frame.trim_front(length - expected);
+    }
+    if frame.bytes().len() != expected {
+        frame.resize(expected);
     }
 }
 

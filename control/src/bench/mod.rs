@@ -1,7 +1,8 @@
 //! `tidegate bench`: what the gateway costs. The worker that runs over DPDK ports runs here over a generator in the same
 //! process, with everything on: validation, state machine, counters, drop accounting, timers, steering, the keyed hash.
-//! So one core's own cost is seen, without a network card, a kernel or a second core. Beside the packet path: schedulers
-//! by numbers of servers, Maglev tables, large snapshots, many connections that end at once, and memory.
+//! So one core's own cost is seen, without a network card, a kernel or a second core; and that of several workers, which
+//! hand packets to each other. Beside the packet path: schedulers by numbers of servers, Maglev tables, large snapshots,
+//! many connections that end at once, and memory.
 //!
 //! `docs/benchmarks.md` says how the figures are meant. Nothing here is part of a gateway in service.
 
@@ -26,6 +27,7 @@ mod snapshots;
 mod stages;
 mod tcp;
 mod turns;
+mod workers;
 mod zipf;
 
 pub use flows::Distribution;
@@ -90,6 +92,21 @@ pub struct Options {
     /// Packets: instead of all that, what each stage costs, over our own index. Needs a build with the feature `stages`.
     #[arg(long)]
     pub stages: bool,
+    /// Packets: instead of all that, so many workers of one gateway, each on a CPU, over our own index.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(2..=workers::MOST), conflicts_with_all = ["stages", "table"])]
+    pub workers: Option<u8>,
+    /// Workers: of a hundred packets, how many arrive at another worker than their own; compared with none.
+    #[arg(long, value_delimiter = ',', default_value = "50,100", requires = "workers", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub hops: Vec<u8>,
+    /// Workers: as many on each CPU. Where they share it, time by the clock says nothing.
+    #[arg(long, default_value_t = 1, requires = "workers", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub workers_per_cpu: u8,
+    /// Workers: compare with as many gateways of one worker, each a process of its own on the same CPUs.
+    #[arg(long, requires = "workers")]
+    pub against_processes: bool,
+    /// Workers: be one of those processes, on this CPU.
+    #[arg(long, hide = true, requires = "workers", value_name = "CPU")]
+    pub alone_on: Option<u16>,
     /// Packets: leave out connections that open and close.
     #[arg(long)]
     pub no_openings: bool,
@@ -136,6 +153,7 @@ pub fn run(options: &Options) -> Result<()> {
         return capture::write_file(flows, options.distribution, options.shape(), file);
     }
     anyhow::ensure!(!options.stages || STAGES_ARE_TIMED, stages::MISSING);
+    let places = workers::Places::of(options)?;
     let measures = |subject| options.only.contains(&subject);
     let most = options.flows.iter().copied().fold(packets::CONNECTIONS, u32::max);
     let most = if options.no_openings {
@@ -146,7 +164,7 @@ pub fn run(options: &Options) -> Result<()> {
     // A million connections have two million keys in rte_hash, of 48 to 80 bytes each.
     let tables = match options.table {
         Some(Table::Tag) => 0,
-        _ if !measures(Subject::Packets) || options.stages => 0,
+        _ if !measures(Subject::Packets) || options.stages || places.is_some() => 0,
         _ => most.div_ceil(packets::CONNECTIONS) * 192,
     };
     let eal = Eal::init(&EalOptions {
@@ -160,9 +178,14 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.json {
         let hugepages = if eal.has_hugepages() { "with" } else { "without" };
         let version = eal.version();
-        println!("one worker, {hugepages} hugepages, {version}");
+        let workers = options
+            .workers
+            .map_or("one worker".to_owned(), |workers| format!("{workers} workers"));
+        println!("{workers}, {hugepages} hugepages, {version}");
     }
-    if measures(Subject::Packets) {
+    if let (true, Some(places)) = (measures(Subject::Packets), &places) {
+        workers::run(options, places, &eal, &pool)?;
+    } else if measures(Subject::Packets) {
         packets::Packets::new(options, &eal, &pool).run()?;
     }
     if measures(Subject::Schedulers) {

@@ -9,7 +9,7 @@ pub(super) const FRAME: usize = 60;
 /// By how much an IPv6 header is longer than an IPv4 one.
 const LONGER: usize = 20;
 /// Bytes of a request that are written for each packet: headers, and the payload of the shortest frame.
-const HEAD6: usize = FRAME + LONGER;
+pub(super) const HEAD6: usize = FRAME + LONGER;
 /// Where an IP header begins.
 const IP: usize = 14;
 

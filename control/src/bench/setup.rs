@@ -123,8 +123,12 @@ pub(super) fn parse(text: &str) -> Result<Config> {
         .map_err(|errors| anyhow::anyhow!("the configuration of the measurement: {errors}"))
 }
 
-/// A model of the two ports with room for so many services and servers.
+/// A model of the two ports, of a gateway of one worker, with room for so many services and servers.
 pub(super) fn model(services: u32, servers: u32) -> Model {
+    model_among(1, services, servers)
+}
+
+fn model_among(workers: u8, services: u32, servers: u32) -> Model {
     let port = |mac| PortSettings {
         mac,
         any_mac: false,
@@ -134,11 +138,16 @@ pub(super) fn model(services: u32, servers: u32) -> Model {
         check_partial: false,
         exception_rate: 0,
     };
-    Model::new(vec![port(GATEWAY_WAN), port(GATEWAY_LAN)], 1, services, servers)
+    let ports = vec![port(GATEWAY_WAN), port(GATEWAY_LAN)];
+    Model::new(ports, workers, services, servers)
 }
 
-fn snapshot(path: Path, connections: u32) -> Result<Arc<Snapshot>> {
-    let mut model = model(SIZES.services, SIZES.servers);
+/// The gateway of so many workers, which have so many connections together.
+///
+/// # Errors
+/// Its configuration is not valid.
+pub(super) fn snapshot(path: Path, workers: u8, connections: u32) -> Result<Arc<Snapshot>> {
+    let mut model = model_among(workers, SIZES.services, SIZES.servers);
     model.apply_file(&parse(&yaml(path, connections))?)?;
     Ok(model.snapshot())
 }
@@ -170,7 +179,7 @@ pub(super) fn worker<I: Io, X: FlowIndex>(
         hugepages,
         ..SIZES
     };
-    let snapshot = snapshot(path, connections)?;
+    let snapshot = snapshot(path, 1, connections)?;
     worker_of(snapshot, sizes, index, io, Arc::default())
 }
 
@@ -219,7 +228,7 @@ mod tests {
     #[test]
     fn the_configuration_is_valid() {
         for path in Path::all() {
-            let snapshot = snapshot(path, 10_000_000).unwrap();
+            let snapshot = snapshot(path, 1, 10_000_000).unwrap();
             assert!(snapshot.server_present(0), "{path:?}");
         }
     }

@@ -122,7 +122,11 @@ fn cpu_list(text: &str) -> Vec<u16> {
     ranges.flatten().collect()
 }
 
-fn usable() -> Result<Vec<u16>> {
+/// The CPUs that this process may use, in order.
+///
+/// # Errors
+/// The kernel does not tell.
+pub(crate) fn usable() -> Result<Vec<u16>> {
     let may = sched_getaffinity(Pid::from_raw(0))?;
     let cpus = 0..CpuSet::count();
     Ok(cpus

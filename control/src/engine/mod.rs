@@ -26,10 +26,13 @@ mod thread;
 mod watch;
 
 pub(crate) use clock::TickClock;
+pub(crate) use cpus::usable;
 pub(crate) use host::helper;
 pub(crate) use io::Frame;
+pub(crate) use rings::{Rings, mesh, room};
 pub(crate) use rte_index::RteIndex;
 pub use run::run;
+pub(crate) use thread::pin;
 
 use crate::config::{self, Config};
 use crate::gateway::{Gateway, PortDevice};

@@ -1,5 +1,5 @@
 //! The rings by which workers hand packets to each other: one for each ordered pair, so that each has one end that
-//! puts in and one that takes out.
+//! puts in and one that takes out. `tidegate bench` measures a hop over the same rings.
 
 use super::io::Frame;
 use arrayvec::ArrayVec;
@@ -14,22 +14,31 @@ const ROOM: usize = 8192;
 const LEAST: usize = 512;
 const MOST: usize = 2048;
 
-type Ring = Arc<ArrayQueue<(Arrival, Frame)>>;
+type Ring<P> = Arc<ArrayQueue<(Arrival, P)>>;
 
-/// The ends that one worker has.
-#[derive(Default)]
-pub(super) struct Rings {
+/// The ends that one worker has. Tests have packets of their own.
+pub(crate) struct Rings<P = Frame> {
     /// By the number of the other worker; none to itself.
-    to: Vec<Option<Ring>>,
-    from: Vec<Ring>,
+    to: Vec<Option<Ring<P>>>,
+    from: Vec<Ring<P>>,
     /// Whose turn it is.
     next: usize,
 }
 
+/// Packets that may wait in one ring among so many workers.
+pub(crate) fn room(workers: usize) -> usize {
+    (ROOM / workers.max(1)).clamp(LEAST, MOST)
+}
+
 /// The rings of so many workers, by their numbers.
-pub(super) fn mesh(workers: usize) -> Vec<Rings> {
-    let room = (ROOM / workers.max(1)).clamp(LEAST, MOST);
-    let mut all: Vec<Rings> = (0..workers).map(|_| Rings::default()).collect();
+pub(crate) fn mesh<P>(workers: usize) -> Vec<Rings<P>> {
+    let room = room(workers);
+    let none = |_| Rings {
+        to: Vec::new(),
+        from: Vec::new(),
+        next: 0,
+    };
+    let mut all: Vec<Rings<P>> = (0..workers).map(none).collect();
     for from in 0..workers {
         for to in 0..workers {
             let ring = (from != to).then(|| Arc::new(ArrayQueue::new(room)));
@@ -40,10 +49,10 @@ pub(super) fn mesh(workers: usize) -> Vec<Rings> {
     all
 }
 
-impl Rings {
+impl<P> Rings<P> {
     /// Hands a packet to a worker; gives it back when that has no room.
     #[inline]
-    pub(super) fn hand_over(&self, worker: u8, arrival: Arrival, packet: Frame) -> Result<(), Frame> {
+    pub(crate) fn hand_over(&self, worker: u8, arrival: Arrival, packet: P) -> Result<(), P> {
         match self.to.get(usize::from(worker)) {
             Some(Some(ring)) => ring.push((arrival, packet)).map_err(|(_, packet)| packet),
             _ => Err(packet),
@@ -53,7 +62,7 @@ impl Rings {
     /// Appends what the others have handed over, as far as there is room. Each of them comes first in turn, so that
     /// one that hands over much does not shut out the rest.
     #[inline]
-    pub(super) fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, Frame), BURST>) {
+    pub(crate) fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, P), BURST>) {
         let count = self.from.len();
         if count == 0 {
             return;

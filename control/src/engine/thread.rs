@@ -114,7 +114,7 @@ fn prepare<X: FlowIndex>(
 ///
 /// # Errors
 /// The kernel refuses: there is no such CPU, or this process may not use it.
-pub(super) fn pin(cpu: u16) -> Result<()> {
+pub(crate) fn pin(cpu: u16) -> Result<()> {
     let mut set = nix::sched::CpuSet::new();
     let known = set.set(usize::from(cpu));
     known

@@ -155,6 +155,15 @@ impl Flags {
         self.0 & (Mode::Tun as u16 | Self::MIXED.0 | Self::PROXY.0) != 0
     }
 
+    /// Whether a packet in the middle of the connection, over IPv4, needs nothing but its rewrite: no other family, no header
+    /// of the PROXY protocol or option that is still to be put in, nothing kept beside the record, and no tunnel. One test of
+    /// all, since every packet is asked.
+    #[inline]
+    #[must_use]
+    pub const fn go_straight(self) -> bool {
+        self.0 & (Mode::Tun as u16 | Self::MIXED.0 | Self::SERVER_ISN.0 | Self::EXTENDED.0) == 0
+    }
+
     /// These flags and those of `other`; the mode stays.
     #[inline]
     #[must_use]

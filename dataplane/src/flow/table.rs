@@ -295,28 +295,51 @@ impl<X: FlowIndex> ConnectionTable<X> {
     /// work. Queries should have been announced, all of them before this.
     #[inline]
     pub fn lookup_burst(&mut self, queries: &[Query], hits: &mut [Option<Hit>]) {
-        self.index.settle();
         for (queries, hits) in queries.chunks(BURST).zip(hits.chunks_mut(BURST)) {
             let mut found = [NOT_FOUND; BURST];
-            let found = &mut found[..queries.len().min(hits.len())];
-            self.index
-                .lookup_burst(&queries[..found.len()], &self.records, found);
+            self.find_candidates(queries, &mut found);
             for ((query, &found), hit) in queries.iter().zip(found.iter()).zip(hits) {
                 *hit = match found {
                     NOT_FOUND => None,
-                    id => match self
-                        .records
-                        .get(id as usize)
-                        .and_then(|record| record.direction_of(query))
-                    {
-                        Some(direction) => Some(Hit {
-                            id: RecordId(id),
-                            direction,
-                        }),
-                        None => self.lookup(query),
-                    },
+                    candidate => self.candidate(query, candidate).or_else(|| self.lookup(query)),
                 };
             }
+        }
+    }
+
+    /// The first half of a lookup: the id of what most likely is a query's record goes to the same place of `found`, or
+    /// [`NOT_FOUND`], and its memory is asked for. The shorter slice bounds the work. Queries should have been announced,
+    /// all of them before this.
+    #[inline]
+    pub fn find_candidates(&mut self, queries: &[Query], found: &mut [u32]) {
+        self.index.settle();
+        self.index.lookup_burst(queries, &self.records, found);
+    }
+
+    /// The hit on a candidate, if it has the query's key by now.
+    #[inline]
+    fn candidate(&self, query: &Query, candidate: u32) -> Option<Hit> {
+        let direction = self.records.get(candidate as usize)?.direction_of(query)?;
+        let id = RecordId(candidate);
+        Some(Hit { id, direction })
+    }
+
+    /// The second half of a lookup: the candidate's record and which way the packet goes, if it has the query's key by now.
+    /// Nothing is said of other records: that is [`ConnectionTable::confirm`].
+    #[inline(always)]
+    pub fn candidate_mut(&mut self, query: &Query, candidate: u32) -> Option<(&mut Record, Direction)> {
+        let record = self.records.get_mut(candidate as usize)?;
+        let direction = record.direction_of(query)?;
+        Some((record, direction))
+    }
+
+    /// The second half of a lookup: what has the query's key by now, given its candidate. Since the first half records may
+    /// have come and gone, provided that [`ConnectionTable::forget_recent`] was called between the two, and before that.
+    #[must_use]
+    pub fn confirm(&self, query: &Query, candidate: u32) -> Option<Hit> {
+        match candidate {
+            NOT_FOUND => self.lookup_recent(query),
+            candidate => self.candidate(query, candidate).or_else(|| self.lookup(query)),
         }
     }
 

@@ -27,28 +27,35 @@ pub fn rewrite(frame: &mut [u8], headers: &Headers, to: &FlowKey) {
     }
 }
 
-/// As [`rewrite()`], over the two parts of a packet; `more` is what else has changed in the segment.
+/// As [`rewrite()`], over the two parts of a packet; `more` is what else has changed in the segment, in host order.
 #[inline(always)]
-pub(super) fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to: &FlowKey, more: Delta) {
+pub fn translate(ip: &mut [u8], segment: &mut [u8], headers: &Headers, to: &FlowKey, more: Delta) {
+    // All words as they are on the wire: nothing has to be turned round.
     let [source, destination, ports] = to.words();
-    let [old_source, old_destination, old_ports] = headers.key.words().map(u32::from_be);
+    let [old_source, old_destination, old_ports] = headers.key.words();
     let addresses = Delta::NONE
-        .double_word(old_source, u32::from_be(source))
-        .double_word(old_destination, u32::from_be(destination));
+        .double_word(old_source, source)
+        .double_word(old_destination, destination);
+    let delta = addresses.double_word(old_ports, ports);
+    let delta = if more == Delta::NONE {
+        delta
+    } else {
+        delta.and(more.on_the_wire())
+    };
 
     ip[ADDRESSES..ADDRESSES + 4].copy_from_slice(&source.to_ne_bytes());
     ip[ADDRESSES + 4..ADDRESSES + 8].copy_from_slice(&destination.to_ne_bytes());
     // TTL and protocol as one word: read once, since a load of both right after a store of one has to wait.
-    let old_ttl = u16::from_be_bytes([ip[TTL], ip[TTL + 1]]);
-    let ttl = old_ttl.wrapping_sub(1 << 8);
-    ip[TTL..TTL + 2].copy_from_slice(&ttl.to_be_bytes());
-    ipv4::apply(ip, addresses.word(old_ttl, ttl));
+    let [ttl, protocol] = [ip[TTL], ip[TTL + 1]];
+    let (old, new) = ([ttl, protocol], [ttl.wrapping_sub(1), protocol]);
+    ip[TTL..TTL + 2].copy_from_slice(&new);
+    let word = addresses.word(u16::from_ne_bytes(old), u16::from_ne_bytes(new));
+    ipv4::apply_wire(ip, word);
 
     segment[..4].copy_from_slice(&ports.to_ne_bytes());
-    let delta = addresses.double_word(old_ports, u32::from_be(ports)).and(more);
     match headers.protocol {
-        ipv4::TCP => tcp::apply(segment, delta),
-        _ => udp::apply(segment, delta),
+        ipv4::TCP => tcp::apply_wire(segment, delta),
+        _ => udp::apply_wire(segment, delta),
     }
 }
 

@@ -147,6 +147,14 @@ impl Delta {
         Delta(self.0 + other.0)
     }
 
+    /// A change of words in host order as the change of the same words as the machine loads them from a packet: one's
+    /// complement sums do not care (RFC 1071, 2 B).
+    #[inline]
+    #[must_use]
+    pub const fn on_the_wire(self) -> Delta {
+        Delta(fold(self.0).to_be() as u64)
+    }
+
     /// The checksum of IPv4, TCP or ICMP after the changes.
     #[inline]
     #[must_use]

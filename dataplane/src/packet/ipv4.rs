@@ -198,6 +198,13 @@ pub fn apply(packet: &mut [u8], delta: Delta) {
     wire::put_u16(packet, CHECKSUM, checksum);
 }
 
+/// As [`apply`], by a change of words as they are on the wire.
+#[inline]
+pub fn apply_wire(packet: &mut [u8], delta: Delta) {
+    let checksum = delta.apply(wire::load_u16(packet, CHECKSUM));
+    wire::store_u16(packet, CHECKSUM, checksum);
+}
+
 /// Computes the header checksum anew. A header length that does not fit into `packet` is cut to it.
 pub fn fill_checksum(packet: &mut [u8]) {
     wire::put_u16(packet, CHECKSUM, 0);

@@ -116,6 +116,13 @@ pub fn apply(segment: &mut [u8], delta: Delta) {
     wire::put_u16(segment, CHECKSUM, checksum);
 }
 
+/// As [`apply`], by a change of words as they are on the wire.
+#[inline]
+pub fn apply_wire(segment: &mut [u8], delta: Delta) {
+    let checksum = delta.apply(wire::load_u16(segment, CHECKSUM));
+    wire::store_u16(segment, CHECKSUM, checksum);
+}
+
 /// The maximum segment size that the segment, a SYN, announces in bytes (RFC 9293 3.7.1).
 #[must_use]
 pub fn mss(segment: &[u8]) -> Option<u16> {

@@ -55,6 +55,13 @@ pub fn apply(datagram: &mut [u8], delta: Delta) {
     wire::put_u16(datagram, CHECKSUM, checksum);
 }
 
+/// As [`apply`], by a change of words as they are on the wire.
+#[inline]
+pub fn apply_wire(datagram: &mut [u8], delta: Delta) {
+    let checksum = delta.apply_udp(wire::load_u16(datagram, CHECKSUM));
+    wire::store_u16(datagram, CHECKSUM, checksum);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,20 @@ pub(super) fn get_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes(word)
 }
 
+/// The 16-bit word at `at` as the machine loads it.
+#[inline]
+pub(super) fn load_u16(bytes: &[u8], at: usize) -> u16 {
+    let mut word = [0; 2];
+    word.copy_from_slice(&bytes[at..at + 2]);
+    u16::from_ne_bytes(word)
+}
+
+/// Writes a word at `at` that [`load_u16`] finds there again.
+#[inline]
+pub(super) fn store_u16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_ne_bytes());
+}
+
 /// The 32-bit word at `at`, in host order.
 #[inline]
 pub(super) fn get_u32(bytes: &[u8], at: usize) -> u32 {

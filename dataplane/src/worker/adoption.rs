@@ -99,7 +99,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         if !Arc::ptr_eq(&old.addresses, &new.addresses) {
             self.announcer.restart(None, self.now);
-            self.forget_server_neighbours();
+            self.forget_all_neighbours();
         }
         self.adopt_rules(&new);
         self.judge_security();

@@ -1,7 +1,8 @@
 //! The packets of one burst between the stages: parallel arrays, so that a stage touches only what it needs.
 
 use super::io::{Arrival, BURST};
-use crate::flow::{Hit, Query};
+use crate::flow::Query;
+use crate::flow::table::NOT_FOUND;
 use crate::packet::{Headers, PortId};
 use arrayvec::ArrayVec;
 
@@ -19,8 +20,8 @@ pub(super) struct Burst<P> {
     pub(super) flows: ArrayVec<Place, BURST>,
     /// What to look up for each of `flows`.
     pub(super) queries: ArrayVec<Query, BURST>,
-    /// What was found for each of `flows`.
-    pub(super) hits: [Option<Hit>; BURST],
+    /// What most likely is the record of each of `flows`, see [`ConnectionTable::find_candidates`](crate::flow::ConnectionTable::find_candidates).
+    pub(super) candidates: [u32; BURST],
     /// Places of packets that were handed over for good, a bit each: they are not steered again.
     pub(super) settled: u32,
 }
@@ -34,7 +35,7 @@ impl<P> Burst<P> {
             identifications: [0; BURST],
             flows: ArrayVec::new(),
             queries: ArrayVec::new(),
-            hits: [None; BURST],
+            candidates: [NOT_FOUND; BURST],
             settled: 0,
         }
     }

@@ -93,7 +93,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         self.table.remove(id);
         self.count_connections();
         self.weigh(record.server);
-        self.has_closed = true;
     }
 
     /// A packet of the connection: the state machine, the timer, the counts.
@@ -101,18 +100,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     pub(super) fn see(&mut self, id: RecordId, direction: Direction, headers: &Headers) {
         let record = self.table.get_mut(id);
         record.stamp(self.now);
-        let stats = &self.stats.servers[record.server as usize];
-        let bytes = u64::from(headers.end - headers.l3);
-        match direction {
-            Direction::Inbound => {
-                stats.inbound_packets.add(1);
-                stats.inbound_bytes.add(bytes);
-            }
-            Direction::Outbound => {
-                stats.outbound_packets.add(1);
-                stats.outbound_bytes.add(bytes);
-            }
-        }
+        self.stats.servers[record.server as usize].count(direction, headers);
         let old = record.state;
         let new = match record.protocol {
             ipv4::TCP => {

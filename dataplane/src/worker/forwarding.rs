@@ -7,7 +7,7 @@ use super::schedule::{Refusal, Reply, Scheduled};
 use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
-use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, Query, TcpState};
+use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
 use crate::neighbour::{Hops, NeighbourId};
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 use crate::service::Presence;
@@ -27,8 +27,10 @@ pub(super) struct Way {
 impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// Forwards every flow of the burst.
     pub(super) fn forward(&mut self, burst: &mut Burst<I::Packet>) {
-        self.has_closed = false;
         self.table.forget_recent();
+        // A connection that is known needs no steering: whose neighbour is cached has been found to be ours. When addresses
+        // change all connections forget their neighbours; until all have, everyone is asked.
+        let all_asked = self.sweep.is_of_all();
         for index in 0..burst.flows.len() {
             let place = burst.flows[index];
             let Some(mut packet) = burst.take(place) else {
@@ -36,10 +38,33 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             };
             let at = usize::from(place);
             let headers = &burst.headers[at];
-            let mut hit = burst.hits[index];
+            let (query, candidate) = (&burst.queries[index], burst.candidates[index]);
+            if !all_asked {
+                let mut next = self.go_straight(&mut packet, headers, query, candidate);
+                if next.is_none() && headers.kind == Kind::Flow {
+                    next = self.tunnel_straight(&mut packet, headers, query, candidate);
+                }
+                if let Some(neighbour) = next {
+                    self.resolve(neighbour, packet);
+                    continue;
+                }
+            }
             // A packet earlier in the burst may have opened this one's connection, or ended it.
-            if hit.is_none() | self.has_closed {
-                hit = self.found_now(&burst.queries[index], hit);
+            let hit = self.table.confirm(query, candidate);
+            let is_known =
+                !all_asked && hit.is_some_and(|hit| self.cached_neighbour(hit) != NeighbourId::NONE);
+            if !is_known && !burst.is_settled(place) {
+                match self.home_of(headers, &packet) {
+                    Ok(owner) if owner == self.number => {}
+                    Ok(owner) => {
+                        self.hand_over(owner, burst.arrival(place), packet);
+                        continue;
+                    }
+                    Err(reason) => {
+                        self.decline(packet, burst.ports[at], reason);
+                        continue;
+                    }
+                }
             }
             if hit.is_none()
                 && self.outbound == Outbound::Both
@@ -58,15 +83,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 Ok(way) => self.leave_in_fragments(way, packet, headers, burst.identifications[at]),
                 Err(refusal) => self.refuse(packet, headers, burst.ports[at], refusal),
             }
-        }
-    }
-
-    /// What there is now for a packet for which there was `hit` when the burst was looked up.
-    #[cold]
-    fn found_now(&self, query: &Query, hit: Option<Hit>) -> Option<Hit> {
-        match hit {
-            None => self.table.lookup_recent(query),
-            Some(_) => self.table.lookup(query),
         }
     }
 
@@ -176,16 +192,22 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     /// The neighbour that the packet goes to, looked up once per connection and direction.
     #[inline]
     pub(super) fn neighbour_of(&mut self, hit: Hit) -> Result<NeighbourId, Refusal> {
+        let known = self.cached_neighbour(hit);
+        if known != NeighbourId::NONE && !self.neighbours.any_down() {
+            Ok(known)
+        } else {
+            self.find_neighbour(hit, known)
+        }
+    }
+
+    /// The neighbour that packets of this direction were sent to, if it is remembered.
+    #[inline]
+    fn cached_neighbour(&self, hit: Hit) -> NeighbourId {
         let record = self.table.get(hit.id);
-        let known = match hit.direction {
+        NeighbourId(match hit.direction {
             Direction::Inbound => record.neighbour_in,
             Direction::Outbound => record.neighbour_out,
-        };
-        if known != 0 && !self.neighbours.any_down() {
-            Ok(NeighbourId(known))
-        } else {
-            self.find_neighbour(hit, NeighbourId(known))
-        }
+        })
     }
 
     #[cold]

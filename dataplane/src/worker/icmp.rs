@@ -270,7 +270,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let limit = self.limit_for(tunnel, neighbour, packet, headers, port)?;
         match record.mode() {
             Mode::Dr => nat::decrement_ttl(packet.bytes_mut(), headers),
-            Mode::Tun => self.wrap(packet, headers, record.server)?,
+            Mode::Tun => {
+                let hash = self.table.hasher().hash(&headers.key, headers.protocol);
+                self.wrap(packet, headers, record.server, hash)?;
+            }
             Mode::Nat | Mode::Fullnat => {
                 let changed = self.take_header_from_quote(hit, packet, headers, quote);
                 let (headers, quote) = changed.as_ref().map_or((headers, quote), |(h, q)| (h, q));

@@ -30,6 +30,11 @@ pub(super) struct PathMtu {
 }
 
 impl PathMtu {
+    /// Whether no router has told anything of the path.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.mtu == 0
+    }
+
     /// The MTU of a way whose first link has `link`.
     pub(super) fn within(&self, link: u16, now: Tick) -> u16 {
         if self.mtu == 0 || now.reached(self.until) {

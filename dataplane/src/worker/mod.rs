@@ -45,6 +45,7 @@ pub mod shard;
 mod snat;
 mod stages;
 mod stats;
+mod straight;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -232,8 +233,6 @@ pub struct Worker<I: Io, X: FlowIndex> {
     passed_errors: RateLimit,
     events: housekeeping::EventGate,
     announcer: Announcer,
-    /// Whether connections have been closed since the burst was looked up.
-    has_closed: bool,
     neighbour_words: Arc<NeighbourWords>,
     owned: ShardSet,
     listings: listing::Listings,
@@ -247,6 +246,9 @@ pub struct Worker<I: Io, X: FlowIndex> {
     exceptions: Vec<exception::Allowance>,
     /// Whether the kernel may send: the first worker takes that.
     takes_from_kernel: bool,
+    /// Every packet takes the long way, for the test that it is the same.
+    #[cfg(test)]
+    pub(crate) only_long: bool,
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -315,7 +317,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             passed_errors: RateLimit::default(),
             events: housekeeping::EventGate::default(),
             announcer: housekeeping::announcer(),
-            has_closed: false,
             owned: snapshot.shards.owned_by(number),
             listings: listing::Listings::default(),
             sweep: sweep::Sweep::default(),
@@ -325,6 +326,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             exceptions: vec![exception::Allowance::default(); ports],
             takes_from_kernel: false,
             snapshot,
+            #[cfg(test)]
+            only_long: false,
         };
         worker.begin();
         Ok(worker)

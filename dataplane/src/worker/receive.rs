@@ -1,4 +1,4 @@
-//! The stages before the connection is known: receive, parse, steer, track.
+//! The stages before the connection is known: receive, parse, track; and steering, for who has none here.
 
 use super::burst::{Burst, Place};
 use super::snat::Outbound;
@@ -49,9 +49,13 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
         self.stats.taken_over.add(count as u64);
         burst.clear();
+        // Another core has written to them: all are asked for before the first is looked at.
+        for (arrival, packet) in &arrived {
+            arch::prefetch(packet.bytes(), 0);
+            burst.ports.push(arrival.port);
+        }
         for (at, (arrival, packet)) in arrived.into_iter().enumerate() {
             burst.packets.push(Some(packet));
-            burst.ports.push(arrival.port);
             self.parse_once_more(burst, at as Place, &arrival);
         }
         self.stages.end(Stage::Receive);
@@ -82,8 +86,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     fn process(&mut self, burst: &mut Burst<I::Packet>) {
-        self.steer(burst);
-        self.stages.end(Stage::Steer);
         self.track(burst);
         self.stages.end(Stage::Track);
         self.forward(burst);
@@ -228,49 +230,23 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         }
     }
 
-    /// Names the owner of every flow: of a packet to a VIP by its source, of one to a local address, or to a client
-    /// of a NAT server, by its destination; with SNAT see [`Outbound`]. Hands over what another worker owns, and ends what is not for us.
-    fn steer(&mut self, burst: &mut Burst<I::Packet>) {
-        let mut kept = 0;
-        for index in 0..burst.flows.len() {
-            let place = burst.flows[index];
-            let headers = &burst.headers[usize::from(place)];
-            let home = match headers.kind {
-                _ if burst.is_settled(place) => Ok(self.number),
-                Kind::Flow => {
-                    let key = headers.key;
-                    let class = self.snapshot.addresses.class(key.destination());
-                    self.home(class, |is_source| {
-                        if is_source {
-                            self.shard_key.shard(key.source(), key.source_port())
-                        } else {
-                            self.shard_key.shard(key.destination(), key.destination_port())
-                        }
-                    })
-                }
-                _ => self.home_v6(headers, burst.packets[usize::from(place)].as_ref()),
-            };
-            match home {
-                Ok(owner) if owner == self.number => {
-                    // Never ahead of `index`.
-                    burst.flows[kept] = place;
-                    kept += 1;
-                }
-                Ok(owner) => {
-                    let arrival = burst.arrival(place);
-                    if let Some(packet) = burst.take(place) {
-                        self.hand_over(owner, arrival, packet);
-                    }
-                }
-                Err(reason) => {
-                    let port = burst.ports[usize::from(place)];
-                    if let Some(packet) = burst.take(place) {
-                        self.decline(packet, port, reason);
-                    }
-                }
-            }
+    /// The worker of a packet that took the long way: for a packet to a VIP it is the owner of its source, for one to a local
+    /// address, or to a client of a NAT server, that of its destination; with SNAT see [`Outbound`].
+    ///
+    /// # Errors
+    /// It is not for us.
+    pub(super) fn home_of(&self, headers: &Headers, packet: &I::Packet) -> Result<u8, DropReason> {
+        if headers.kind != Kind::Flow {
+            return self.owner_of(&super::ends::of(headers, packet.bytes()));
         }
-        burst.flows.truncate(kept);
+        let key = headers.key;
+        self.home(self.snapshot.addresses.class(key.destination()), |is_source| {
+            if is_source {
+                self.shard_key.shard(key.source(), key.source_port())
+            } else {
+                self.shard_key.shard(key.destination(), key.destination_port())
+            }
+        })
     }
 
     /// The owner of a packet to an address of this class; `shard` is of its source or of its destination.
@@ -287,12 +263,6 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return Ok(self.number);
         }
         Ok(self.snapshot.shards.owner(shard(by_source)))
-    }
-
-    #[inline(never)]
-    fn home_v6(&self, headers: &Headers, packet: Option<&I::Packet>) -> Result<u8, DropReason> {
-        let ends = super::ends::of(headers, packet.map_or(&[], Packet::bytes));
-        self.owner_of(&ends)
     }
 
     /// The owner of the connection that a packet between these ends belongs to.
@@ -328,8 +298,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             let query = self.table.announce(headers.key, headers.protocol);
             burst.queries.push(query);
         }
-        let count = burst.queries.len();
-        self.table.lookup_burst(&burst.queries, &mut burst.hits[..count]);
+        self.table.find_candidates(&burst.queries, &mut burst.candidates);
     }
 }
 

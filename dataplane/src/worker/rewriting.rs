@@ -11,7 +11,7 @@ use crate::forward::nat;
 use crate::forward::{fullnat, tun};
 use crate::neighbour::NeighbourId;
 use crate::packet::{FlowKey, Headers, Packet, PortId, ethernet, ipv4, rewrite, sctp, tcp};
-use crate::service::Protocol;
+use crate::service::{Protocol, TunnelKind};
 use std::net::IpAddr;
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {
@@ -39,7 +39,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             Mode::Tun => {
                 let server = record.server;
-                self.wrap(packet, headers, server)
+                let hash = self.table.hasher().hash(&headers.key, headers.protocol);
+                self.wrap(packet, headers, server, hash)
             }
             Mode::Nat | Mode::Fullnat => self.translate(packet, headers, hit),
         }
@@ -67,18 +68,19 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         Ok(())
     }
 
-    /// Wraps a packet for a server behind a tunnel.
+    /// Wraps a packet for a server behind a tunnel; `hash` is of its flow.
     #[inline(never)]
     pub(super) fn wrap(
         &mut self,
         packet: &mut I::Packet,
         headers: &Headers,
         server: u32,
+        hash: u64,
     ) -> Result<(), Refusal> {
+        let identification = self.next_identification() as u16;
         let settings = &self.snapshot.settings;
         let state = &self.servers[server as usize];
         let destination = state.end.ip();
-        let hash = self.table.hasher().hash(&headers.key, headers.protocol);
         let spread = match destination {
             IpAddr::V4(_) => settings.tunnel_source,
             IpAddr::V6(_) => settings.tunnel_source6,
@@ -87,14 +89,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Some(prefix) => tun::spread_source(prefix, hash),
             None => state.source.ok_or(DropReason::NoTunnelSource)?,
         };
-        let identification = self.next_identification() as u16;
-        let settings = &self.snapshot.settings;
-        let state = &self.servers[server as usize];
         let outer = tun::Outer {
             source,
             destination,
             identification,
-            source_port: tun::gue_source_port(hash),
+            source_port: match state.tunnel.kind {
+                TunnelKind::Gue { .. } => tun::gue_source_port(hash),
+                TunnelKind::Ipip | TunnelKind::Gre => 0,
+            },
             keep_df: settings.pmtu_disc,
         };
         if tun::wrap(packet, headers, &state.tunnel, &outer) {
@@ -145,7 +147,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         let limit = self.limit_for(tunnel, neighbour, packet, headers, port)?;
         match server.mode {
             Mode::Dr => nat::decrement_ttl(packet.bytes_mut(), headers),
-            Mode::Tun => self.wrap(packet, headers, server.slot)?,
+            Mode::Tun => {
+                let hash = self.table.hasher().hash(&headers.key, headers.protocol);
+                self.wrap(packet, headers, server.slot, hash)?;
+            }
             // Without a connection nothing could translate a reply to a local port back.
             Mode::Fullnat => return Err(DropReason::OnePacketFullnat.into()),
             Mode::Nat if ends.source == server.end.address => {

@@ -8,11 +8,9 @@ pub enum Stage {
     Receive,
     /// Validates packets.
     Parse,
-    /// Finds each packet's worker.
-    Steer,
     /// Looks connections up.
     Track,
-    /// Schedules, moves state machines, rewrites, and finds neighbours.
+    /// Steers, schedules, moves state machines, rewrites, and finds neighbours.
     Forward,
     /// Everything that is due between bursts.
     Housekeeping,
@@ -22,10 +20,9 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in their order.
-    pub const ALL: [Stage; 7] = [
+    pub const ALL: [Stage; 6] = [
         Stage::Receive,
         Stage::Parse,
-        Stage::Steer,
         Stage::Track,
         Stage::Forward,
         Stage::Housekeeping,
@@ -38,7 +35,6 @@ impl Stage {
         match self {
             Stage::Receive => "receive",
             Stage::Parse => "parse",
-            Stage::Steer => "steer",
             Stage::Track => "track",
             Stage::Forward => "forward",
             Stage::Housekeeping => "housekeeping",

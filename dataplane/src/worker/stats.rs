@@ -2,7 +2,8 @@
 //! loads and stores, never a read-modify-write.
 
 use crate::drops::DropReason;
-use crate::packet::PortId;
+use crate::flow::Direction;
+use crate::packet::{Headers, PortId};
 use crate::scheduler::Load;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -85,6 +86,22 @@ pub struct ServerStats {
 }
 
 impl ServerStats {
+    /// Counts a packet that is forwarded.
+    #[inline(always)]
+    pub(super) fn count(&self, direction: Direction, headers: &Headers) {
+        let bytes = u64::from(headers.end - headers.l3);
+        match direction {
+            Direction::Inbound => {
+                self.inbound_packets.add(1);
+                self.inbound_bytes.add(bytes);
+            }
+            Direction::Outbound => {
+                self.outbound_packets.add(1);
+                self.outbound_bytes.add(bytes);
+            }
+        }
+    }
+
     /// Connections now, active and inactive.
     #[inline]
     #[must_use]

@@ -1,5 +1,5 @@
-//! Who is reached by which neighbour, forgotten: when the neighbour table wants entries back, when routes have
-//! changed, and when one of several next hops answers again. Records are gone over between bursts, a slice at a time.
+//! Who is reached by which neighbour, forgotten: when the neighbour table wants entries back, when routes or addresses
+//! have changed, and when one of several next hops answers again. Records are gone over between bursts, a slice at a time.
 
 use super::{Io, Worker};
 use crate::flow::FlowIndex;
@@ -17,9 +17,16 @@ pub(super) enum Sweep {
     Idle,
     /// Forgets what the neighbour table wants back.
     Leaving(u32),
-    /// Forgets every neighbour, because routes have changed, or one of several next hops is back. When that happens
-    /// again on the way it goes once more over all: it comes to an end however often routes change.
+    /// Forgets every neighbour, because routes or addresses have changed, or one of several next hops is back. When that
+    /// happens again on the way it goes once more over all: it comes to an end however often routes change.
     All { cursor: u32, again: bool },
+}
+
+impl Sweep {
+    /// Whether every record is to forget its neighbours, and some have not yet.
+    pub(super) fn is_of_all(&self) -> bool {
+        matches!(self, Sweep::All { .. })
+    }
 }
 
 impl<I: Io, X: FlowIndex> Worker<I, X> {

@@ -49,6 +49,7 @@ mod special;
 mod split;
 mod standby;
 mod steering;
+mod straight;
 mod tcp;
 mod templates;
 mod toa;

@@ -41,10 +41,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if link.vlan != 0 && !vlan::tag(&mut packet, link.vlan) {
             return self.discard(packet, DropReason::NoHeadroom);
         }
-        if self.outgoing[usize::from(link.queue.0)].is_full() {
+        if let Err(full) = self.outgoing[usize::from(link.queue.0)].try_push(packet) {
             self.flush_port(link.queue);
+            self.outgoing[usize::from(link.queue.0)].push(full.element());
         }
-        self.outgoing[usize::from(link.queue.0)].push(packet);
     }
 
     /// Sends to an address by way of the routes a packet that the gateway has made.
