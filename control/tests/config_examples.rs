@@ -14,7 +14,7 @@ fn configs() -> std::path::PathBuf {
 #[test]
 fn every_example_loads_without_a_warning() {
     let mut count = 0;
-    let folders = [configs(), configs().join("bench")];
+    let folders = ["", "bench", "ecmp", "failover"].map(|folder| configs().join(folder));
     let entries = folders
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).unwrap());

@@ -94,6 +94,7 @@ fn snapshot() -> Arc<Snapshot> {
         mtu: 1500,
         addresses: Vec::new(),
         check_partial: false,
+        exception_rate: 0,
     };
     let ports = with_vlans(&config, vec![device(1), device(2)]);
     let mut model = Model::new(ports, 1, 64, 64);

@@ -91,6 +91,7 @@ fn model(text: &str) -> Model {
         mtu: 1500,
         addresses: port.own_addresses(),
         check_partial: false,
+        exception_rate: 0,
     });
     let mut model = Model::new(ports.collect(), 1, 16, 16);
     model.apply_file(&config).unwrap();

@@ -23,6 +23,7 @@ local_addresses: [{ name: dip, port: lan, addresses: 10.0.0.200 }]
         mtu: 1500,
         addresses: Vec::new(),
         check_partial: false,
+        exception_rate: 0,
     };
     let mut model = Model::new(vec![port], 1, 64, 64);
     model.apply_file(&config).unwrap();

@@ -43,6 +43,7 @@ fn model(config: &Config) -> Model {
         mtu: 1500,
         addresses: Vec::new(),
         check_partial: false,
+        exception_rate: 0,
     };
     let mut model = Model::new(vec![port.clone(), port], 1, 16, 16);
     model.apply_file(config).unwrap();

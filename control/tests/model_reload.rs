@@ -37,6 +37,7 @@ fn model(config: &Config) -> Model {
         mtu: 1500,
         addresses: Vec::new(),
         check_partial: false,
+        exception_rate: 0,
     };
     let limits = config.node.limits;
     let mut model = Model::new(vec![port.clone(), port], 1, limits.services, limits.servers);

@@ -51,6 +51,7 @@ fn empty(config: &Config, servers: u32) -> Model {
         mtu: 1500,
         addresses: port.own_addresses(),
         check_partial: false,
+        exception_rate: 0,
     });
     Model::new(ports.collect(), 1, config.node.limits.services, servers)
 }

@@ -59,6 +59,7 @@ use plan::*;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -164,6 +165,9 @@ struct Ports {
     /// What goes to other workers, as far as there is room, and what comes from there.
     handed: Vec<(u8, Arrival, Pooled)>,
     coming: VecDeque<(Arrival, Pooled)>,
+    /// For the kernel, and from it.
+    given: Vec<(PortId, Pooled)>,
+    from_kernel: VecDeque<(PortId, Pooled)>,
 }
 
 impl Ports {
@@ -176,9 +180,14 @@ impl Ports {
             large: pool_of(4, 128 + LARGE),
             handed: Vec::with_capacity(handed),
             coming: VecDeque::with_capacity(2 * handed),
+            given: Vec::with_capacity(KERNEL_ROOM),
+            from_kernel: VecDeque::with_capacity(64),
         }
     }
 }
+
+/// Packets that wait for the kernel at the most.
+const KERNEL_ROOM: usize = 8;
 
 /// That many packets of so many bytes.
 fn pool_of(packets: usize, bytes: usize) -> Pool {
@@ -218,6 +227,19 @@ impl Io for Ports {
     fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, Pooled), BURST>) {
         let count = self.coming.len().min(burst.remaining_capacity());
         burst.extend(self.coming.drain(..count));
+    }
+
+    fn give_to_kernel(&mut self, port: PortId, _vital: bool, packet: Pooled) -> Result<(), Pooled> {
+        if self.given.len() == KERNEL_ROOM {
+            return Err(packet);
+        }
+        self.given.push((port, packet));
+        Ok(())
+    }
+
+    fn take_from_kernel(&mut self, burst: &mut ArrayVec<(PortId, Pooled), BURST>) {
+        let count = self.from_kernel.len().min(burst.remaining_capacity());
+        burst.extend(self.from_kernel.drain(..count));
     }
 }
 
@@ -262,7 +284,9 @@ impl Rig {
         COUNTING.set(true);
         self.worker.turn(self.now);
         COUNTING.set(false);
-        let sent = self.worker.io_mut().sent.drain(..);
+        let ports = self.worker.io_mut();
+        ports.given.clear();
+        let sent = ports.sent.drain(..);
         sent.map(|(port, packet)| (port, packet.bytes().to_vec()))
             .collect()
     }
@@ -327,6 +351,14 @@ fn traffic(rig: &mut Rig, round: u32) {
         &arp(1, mac, stranger, dataplane::packet::MacAddr::default(), VIP),
     );
     rig.arrive(WAN, &[0; 60]);
+    // The host's: more than the kernel has room for, and more than it gets in a second. It sends something too.
+    for port in 0..24 {
+        let ssh = Sent::tcp(client(9, 1024 + port), SocketAddrV4::new(WAN_IP, 22), SYN).frame(WAN_MAC);
+        rig.arrive(WAN, &ssh);
+        let ports = rig.worker.io_mut();
+        let packet = Pooled::new(&ports.pool, &ssh).unwrap();
+        ports.from_kernel.push_back((LAN, packet));
+    }
 }
 
 fn plan() -> Plan {
@@ -335,6 +367,7 @@ fn plan() -> Plan {
     plan.sizes.neighbours = 32;
     plan.know_nobody();
     plan.set_mtu(LAN, 1400);
+    plan.let_kernel_have(12);
     plan.edit(0, |service| service.client_address = ClientAddress::Toa);
     plan.settings.expire_nodest_conn = true;
     plan.settings.icmp_rate = 50;
@@ -401,6 +434,7 @@ fn no_turn_allocates_or_frees() {
     // And it has been through all of that.
     assert!(rig.stats.conserves() && listings.len() > 1000);
     assert!(rig.stats.opened.get() > 5000, "{:?}", rig.stats);
+    assert!(rig.stats.to_kernel.get() > 1000 && rig.stats.from_kernel.get() > 1000);
     assert!(rig.stats.toa_added.get() > 1000, "{:?}", rig.stats);
     for reason in [
         DropReason::TtlExceeded,
@@ -410,6 +444,8 @@ fn no_turn_allocates_or_frees() {
         DropReason::LocalPortsExhausted,
         DropReason::NeighbourFailed,
         DropReason::NotOurMac,
+        DropReason::ExceptionRate,
+        DropReason::ExceptionFull,
     ] {
         assert!(rig.stats.drops[reason as usize].get() > 0, "{}", reason.label());
     }

@@ -100,7 +100,7 @@ CONF
 # Ends what runs in our namespaces, by process id, and removes them and the folder.
 lab_down() {
     local host name pids deadline
-    for host in $(hosts) inside router outside; do
+    for host in $(hosts) inside router outside gateway1 gateway2; do
         name=$(namespace "$host")
         [[ -e /run/netns/$name ]] || continue
         pids=$(ip netns pids "$name" 2>/dev/null || true)

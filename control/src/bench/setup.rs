@@ -136,6 +136,7 @@ fn model_among(workers: u8, services: u32, servers: u32) -> Model {
         mtu: MTU,
         addresses: Vec::new(),
         check_partial: false,
+        exception_rate: 0,
     };
     let ports = vec![port(GATEWAY_WAN), port(GATEWAY_LAN)];
     Model::new(ports, workers, services, servers)

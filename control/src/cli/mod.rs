@@ -94,6 +94,12 @@ enum Command {
     ServerSetup(server_setup::Options),
     /// Measure what the packet path costs on this machine, without devices
     Bench(crate::bench::Options),
+    /// Change the kernel's addresses for a gateway that has given up root; it starts this itself
+    #[command(hide = true)]
+    KernelAddresses {
+        /// Devices whose addresses may be changed
+        devices: Vec<String>,
+    },
     /// Print the version
     Version,
 }
@@ -280,6 +286,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Bench(options) => {
             crate::bench::run(&options).map_err(|error| Failure::Other(format!("{error:#}")))?;
         }
+        Command::KernelAddresses { devices } => return Ok(crate::engine::helper::run(&devices)),
         Command::Version => writeln!(out, "tidegate {}", env!("CARGO_PKG_VERSION"))?,
     }
     out.flush()?;

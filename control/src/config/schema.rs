@@ -49,7 +49,7 @@ const SCTP_STATES: [&str; 13] = [
 
 sections! {
     DOCUMENT = "": [
-        "node", "api", "metrics", "ports", "routes", "kernel_routes", "neighbours", "local_addresses", "pools", "services",
+        "node", "api", "metrics", "ports", "routes", "kernel_routes", "announce", "neighbours", "local_addresses", "pools", "services",
         "marks", "vips", "snat", "timeouts", "settings",
     ];
     NODE = "node": [
@@ -61,13 +61,14 @@ sections! {
     METRICS = "metrics": ["listen"];
     PORT = "ports[]": [
         "name", "device", "parent", "vlan", "addresses", "mtu", "mac", "queues", "check_peer_offload", "arp_announce",
-        "kernel_device", "bond",
+        "kernel_device", "bond", "exception",
     ];
     BOND = "ports[].bond": ["mode", "members", "primary"];
+    EXCEPTION = "ports[].exception": ["device", "rate"];
     ROUTE = "routes[]": ["to", "via", "port", "unreachable"];
     NEXT_HOP = "routes[].via[]": ["address", "weight", "port"];
     NEIGHBOUR = "neighbours[]": ["address", "mac", "port"];
-    LOCAL_ADDRESSES = "local_addresses[]": ["name", "port", "addresses", "ports", "routed"];
+    LOCAL_ADDRESSES = "local_addresses[]": ["name", "port", "addresses", "ports", "routed", "owner"];
     POOL = "pools[]": ["name", "servers"];
     SERVER = "pools[].servers[]": [
         "address", "port", "weight", "mode", "tunnel", "upper_threshold", "lower_threshold", "overloaded",
@@ -83,7 +84,7 @@ sections! {
     PERSISTENCE = "services[].persistence": ["timeout", "netmask", "prefix", "engine", "bound"];
     SERVICE_TUNNEL = "services[].tunnel": ["type", "port", "checksum"];
     MARK = "marks[]": ["mark", "destination", "source", "protocol", "ports", "input"];
-    VIP = "vips[]": ["address", "no_service", "no_server"];
+    VIP = "vips[]": ["address", "no_service", "no_server", "owner", "announce"];
     SNAT = "snat[]": [
         "name", "source", "destination", "protocol", "ports", "local_addresses", "timeouts", "connections_per_client",
         "exempt",

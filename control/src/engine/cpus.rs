@@ -3,6 +3,8 @@
 use super::place;
 use crate::config::{Config, Device, MOST_WORKERS, Workers};
 use anyhow::{Result, bail};
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use std::fs;
 
 /// The CPU of each worker, by its number.
@@ -46,6 +48,20 @@ pub(super) fn of_control(config: &Config) -> Result<Option<u16>> {
         check(config, "control_cpu", cpu, &usable)?;
     }
     Ok(named)
+}
+
+/// The CPUs of the threads of the control side that are this program's own: the one that is named, or all that the calling
+/// thread may use. To be asked before DPDK binds that to one.
+///
+/// # Errors
+/// The kernel does not say.
+pub(super) fn for_control(config: &Config) -> Result<CpuSet> {
+    let Some(cpu) = of_control(config)? else {
+        return Ok(sched_getaffinity(Pid::from_raw(0))?);
+    };
+    let mut cpus = CpuSet::new();
+    cpus.set(usize::from(cpu))?;
+    Ok(cpus)
 }
 
 /// What `auto` means: with a PCI device, the CPUs of its NUMA node but for one that is left to everything else; with
@@ -105,8 +121,8 @@ fn cpu_list(text: &str) -> Vec<u16> {
 /// # Errors
 /// The kernel does not tell.
 pub(crate) fn usable() -> Result<Vec<u16>> {
-    let may = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))?;
-    let cpus = 0..nix::sched::CpuSet::count();
+    let may = sched_getaffinity(Pid::from_raw(0))?;
+    let cpus = 0..CpuSet::count();
     Ok(cpus
         .filter(|&cpu| may.is_set(cpu).unwrap_or(false))
         .map(|cpu| cpu as u16)

@@ -1,5 +1,6 @@
 //! The workers of a gateway, started together: each with its tables, its share of the ports, and its ways to the others.
 
+use super::host::KernelWay;
 use super::io::DpdkIo;
 use super::queues::Share;
 use super::rings;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub(super) struct Equipment {
     /// What each worker has of each port.
     pub(super) queues: Vec<Vec<Share>>,
+    /// What each worker has of the exception path.
+    pub(super) kernel: Vec<Option<KernelWay>>,
     /// Packet buffers.
     pub(super) pool: Mempool,
     /// Buffers for what is put together from fragments.
@@ -48,13 +51,17 @@ pub(super) fn start(
         })
         .collect();
     let mut starting = Vec::new();
-    let ways = equipment.queues.into_iter().zip(rings::mesh(cpus.len()));
-    for ((number, handle), (queues, rings)) in handles.iter().enumerate().zip(ways) {
+    let ways = equipment
+        .queues
+        .into_iter()
+        .zip(rings::mesh(cpus.len()))
+        .zip(equipment.kernel);
+    for ((number, handle), ((queues, rings), kernel)) in handles.iter().enumerate().zip(ways) {
         let (pool, large) = (equipment.pool.clone(), equipment.large.clone());
         let (snapshot, sizes) = (Arc::clone(&equipment.snapshot), equipment.sizes);
         let (own, others) = (handle.clone(), others(&handles, number));
         let build = move || {
-            let io = DpdkIo::new(queues, rings, pool, large);
+            let io = DpdkIo::new(queues, rings, (pool, large), kernel);
             let index = TagIndex::new(2 * sizes.connections as usize, sizes.hugepages)?;
             let (stats, mailbox) = (own.stats, own.mailbox);
             let worker = Worker::new(number as u8, io, index, sizes, snapshot, stats, mailbox)?;

@@ -4,6 +4,7 @@ use super::links::Probe;
 use super::peer;
 use crate::config::{self, Config, Device};
 use crate::gateway::{Look, PortCounters, PortDevice, Spread};
+use crate::model::exception_rate;
 use anyhow::{Context, Result, bail};
 use dataplane::packet::MacAddr;
 use dataplane::service::PortSettings;
@@ -49,7 +50,17 @@ pub(super) fn packet_pool(eal: &Eal, config: &Config, workers: u8) -> Result<Mem
         // No more than that: it is much.
         workers => queues * u32::from(DESCRIPTORS) + SPARE_BUFFERS + workers * (2 * CACHE + BETWEEN_WORKERS),
     };
-    let count = config.node.mbufs.unwrap_or(computed);
+    let exceptions = config
+        .ports
+        .iter()
+        .filter(|port| port.exception.is_some())
+        .count();
+    let to_kernel = if exceptions == 0 {
+        0
+    } else {
+        (u32::from(workers) + 1) * super::host::ROOM as u32
+    };
+    let count = config.node.mbufs.unwrap_or(computed + to_kernel);
     let largest = config
         .ports
         .iter()
@@ -145,6 +156,7 @@ pub(super) fn open(
         mtu: open.mtu().unwrap_or(port.mtu).min(port.mtu),
         addresses: port.own_addresses(),
         check_partial: software_peer,
+        exception_rate: exception_rate(port),
     };
     Ok(OpenPort { port: open, settings })
 }

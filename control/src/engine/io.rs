@@ -1,5 +1,6 @@
 //! A worker's ports over DPDK: its queues of each port, its rings, and the mbuf as the packet path sees it.
 
+use super::host::KernelWay;
 use super::queues::Share;
 use super::rings::Rings;
 use arrayvec::ArrayVec;
@@ -65,18 +66,25 @@ pub(super) struct DpdkIo {
     rings: Rings,
     pool: Mempool,
     large: Mempool,
+    kernel: Option<KernelWay>,
 }
 
 impl DpdkIo {
     /// Over what the worker has of each port, in the order of port numbers; `pool` is where packets that the gateway
-    /// makes come from, `large` those that it puts together from fragments.
+    /// makes come from, `large` those that it puts together from fragments; `kernel` is there with an exception path.
     #[must_use]
-    pub(super) fn new(ports: Vec<Share>, rings: Rings, pool: Mempool, large: Mempool) -> DpdkIo {
+    pub(super) fn new(
+        ports: Vec<Share>,
+        rings: Rings,
+        (pool, large): (Mempool, Mempool),
+        kernel: Option<KernelWay>,
+    ) -> DpdkIo {
         DpdkIo {
             ports,
             rings,
             pool,
             large,
+            kernel,
         }
     }
 }
@@ -124,5 +132,22 @@ impl Io for DpdkIo {
     #[inline]
     fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, Frame), BURST>) {
         self.rings.take_over(burst);
+    }
+
+    fn give_to_kernel(&mut self, port: PortId, vital: bool, packet: Frame) -> Result<(), Frame> {
+        match &self.kernel {
+            Some(way) => way.give(port, vital, packet),
+            None => Err(packet),
+        }
+    }
+
+    #[inline]
+    fn take_from_kernel(&mut self, burst: &mut ArrayVec<(PortId, Frame), BURST>) {
+        let Some(way) = &self.kernel else { return };
+        while !burst.is_full()
+            && let Some(frame) = way.take()
+        {
+            burst.push(frame);
+        }
     }
 }

@@ -9,6 +9,7 @@ mod clock;
 mod cpus;
 mod crew;
 mod devices;
+mod host;
 mod io;
 mod kernel_routes;
 mod links;
@@ -27,6 +28,7 @@ mod watch;
 
 pub(crate) use clock::TickClock;
 pub(crate) use cpus::usable;
+pub(crate) use host::helper;
 pub(crate) use io::Frame;
 pub(crate) use rings::{Rings, mesh, room};
 pub(crate) use rte_index::RteIndex;
@@ -41,7 +43,9 @@ use cleaner::Cleaner;
 use dataplane::worker::shard::ShardKey;
 use devices::{OpenPort, Watched};
 use dpdk::{Eal, EalError, EalOptions, Hugepages, LogLevel};
+use host::Host;
 use nix::unistd::User;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,6 +61,7 @@ pub struct Running {
     user: Option<User>,
     /// There when this process will not be able to clean up itself.
     cleaner: Option<Cleaner>,
+    host: Host,
     /// Last, so that DPDK outlives everything that uses it.
     eal: Eal,
 }
@@ -100,6 +105,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(1));
         }
         drop(self.gateway);
+        self.host.close();
         drop(self.eal);
         if let Some(cleaner) = self.cleaner {
             cleaner.clean();
@@ -114,6 +120,7 @@ impl Running {
 /// Why it does not start, with what to do.
 pub fn start(path: &Path, config: Config) -> Result<Running> {
     let cpus = cpus::of_workers(&config)?;
+    let control = cpus::for_control(&config)?;
     let count = cpus.len() as u8;
     memory::check(&config, count)?;
     let seed = seed(&config)?;
@@ -145,16 +152,21 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let limits = config.node.limits;
     let settings = ports.iter().map(|open| open.settings.clone()).collect();
     let settings = with_vlans(&config, settings);
+    let (host, kernel) = Host::open(&config, &settings, cpus.len(), (&eal, &pool), control)?;
     let mut model = Model::new(settings, count, limits.services, limits.servers);
     model.apply_file(&config).with_context(|| config.file.clone())?;
 
     let mut queues = Vec::new();
     let mut watched: Vec<Box<dyn PortDevice>> = Vec::new();
+    // What the kernel owns it will have some day: which way packets are to be spread does not wait for that.
+    model.hold(config.kernel_owned().collect())?;
+    let spread_by = model.snapshot();
+    model.hold(BTreeSet::new())?;
     let snapshot = model.snapshot();
     for (number, (OpenPort { mut port, .. }, named)) in (0..).zip(ports.into_iter().zip(&config.ports)) {
         let place = || format!("{}:{}: port {}", config.file, named.place, named.name);
         let (receive, transmit) = port.start().with_context(place)?;
-        let spread = rss::spread(&port, number, &snapshot, &key, &named.name);
+        let spread = rss::spread(&port, number, &spread_by, &key, &named.name);
         devices::tell(&port, &named.name, spread);
         queues.push((receive, transmit, port.needs_calls()));
         let probe = links::Probe::new(named);
@@ -164,6 +176,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
     let sizes = limits.sizes(count, eal.has_hugepages(), seed);
     let equipment = crew::Equipment {
         queues: queues::deal(&eal, queues, cpus.len()).with_context(|| place(&config))?,
+        kernel,
         pool,
         large,
         snapshot,
@@ -178,6 +191,7 @@ pub fn start(path: &Path, config: Config) -> Result<Running> {
         path: path.to_owned(),
         user,
         cleaner,
+        host,
         eal,
     })
 }

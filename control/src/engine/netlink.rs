@@ -1,6 +1,6 @@
 //! The little of netlink that we ask the kernel, on a socket of the calling thread's network namespace: one question
 //! with one answer ([`super::peer`]: links, namespace ids, ethtool features), or with as many as there are
-//! ([`super::kernel_routes`]).
+//! ([`super::kernel_routes`]), and an order ([`super::host`]).
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
@@ -15,6 +15,7 @@ const HEADER: usize = 16;
 const REQUEST: u16 = 1;
 /// All that there is of the kind (NLM_F_ROOT and NLM_F_MATCH).
 const DUMP: u16 = 0x300;
+const ACKNOWLEDGE: u16 = 4;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// An attribute's type is in the low bits; the others say how it is written.
@@ -98,6 +99,21 @@ impl Netlink {
             if read_dump(&answer[..len], &mut each)? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Has the kernel do something, with these flags beside the usual ones, and waits until it is done.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn order(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
+        self.send(kind, REQUEST | ACKNOWLEDGE | flags, payload)?;
+        let mut answer = vec![0; ROOM];
+        let len = self.socket.read(&mut answer)?;
+        match payload_of(&answer[..len]) {
+            // That there was no error is told as one.
+            Err(error) if error.raw_os_error() == Some(0) => Ok(()),
+            other => other.map(drop),
         }
     }
 

@@ -85,6 +85,7 @@ pools: [{{ name: web, servers: [{{ address: 10.0.0.11 }}] }}]
             mtu: 1500,
             addresses: port.own_addresses(),
             check_partial: false,
+            exception_rate: 0,
         });
         let settings = with_vlans(&config, settings.collect());
         let mut model = Model::new(settings, 2, 16, 16);

@@ -1,5 +1,6 @@
 //! The life of the process around the running gateway: API, signals, another user, orderly end.
 
+use super::host::{Keeper, Watcher};
 use super::kernel_routes::Follower;
 use super::links;
 use super::thread::pin;
@@ -73,6 +74,8 @@ async fn serve(
     let estimates = tokio::spawn(estimate(Arc::clone(&running.gateway)));
     let links = tokio::spawn(links::follow(Arc::clone(&running.gateway)));
     let routes = Follower::start(&running.gateway);
+    let owners = Watcher::start(&running.gateway);
+    let keeper = Keeper::start(&running.gateway, running.host.take_helper());
     let mut outcome = Ok(());
     let end = async {
         tokio::select! {
@@ -90,6 +93,8 @@ async fn serve(
     estimates.abort();
     links.abort();
     routes.stop();
+    owners.stop();
+    keeper.stop().await;
     outcome.and(served.context("the API's sockets cannot be watched"))
 }
 
@@ -120,6 +125,10 @@ async fn supervise(running: &Running) -> anyhow::Error {
             );
         }
         watch.look(&running.gateway, Instant::now());
+        let links = running.gateway.links();
+        running
+            .host
+            .mirror_links(|port| links.get(port).is_none_or(|link| link.look.up));
         let gateway = Arc::clone(&running.gateway);
         let released = tokio::task::spawn_blocking(move || {
             gateway.go_on_starting();

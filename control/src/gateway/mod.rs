@@ -21,6 +21,8 @@ use crate::config::{self, Config, ConfigErrors};
 use crate::model::{Changes, LearntRoute, Model, ModelError};
 use dataplane::worker::{Mailbox, Order, WorkerStats};
 use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -252,6 +254,17 @@ impl Gateway {
         Ok(changed.then(|| self.publish(model)))
     }
 
+    /// Tells which addresses the kernel has, of those that are ours only while it does. Returns the epoch of the snapshot
+    /// when that changes something; may block, and is not for an async task.
+    ///
+    /// # Errors
+    /// Addresses contradict each other.
+    pub fn hold_addresses(&self, held: BTreeSet<IpAddr>) -> Result<Option<u64>, GatewayError> {
+        let mut state = self.state.lock();
+        let changed = state.model.hold(held)?;
+        Ok(changed.then(|| self.publish(&mut state.model)))
+    }
+
     /// Sends the model to the workers as the next snapshot; returns its epoch.
     fn publish(&self, model: &mut Model) -> u64 {
         model.set_time(self.elapsed());
@@ -371,14 +384,20 @@ fn not_live(old: &Config, new: &Config) -> Vec<String> {
                     port.mac,
                     port.queues,
                     port.kernel_device.clone(),
+                    port.exception.clone(),
                 )
             })
             .collect()
     };
     obstacle(
         devices(old) != devices(new),
-        "ports (name, device, bond, parent, vlan, mtu, mac, queues, kernel_device)",
+        "ports (name, device, bond, parent, vlan, mtu, mac, queues, kernel_device, exception)",
     );
     obstacle(old.kernel_routes != new.kernel_routes, "kernel_routes");
+    // Without root, what changes the kernel's addresses has to be there from the start.
+    obstacle(
+        !old.announces_any() && new.announces_any() && old.ports.iter().all(|port| port.exception.is_none()),
+        "announce, from no VIP to some,",
+    );
     obstacles
 }

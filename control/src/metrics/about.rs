@@ -73,11 +73,13 @@ metrics! {
     WORKER_OPENED Counter "tidegate_worker_connections_opened_total" ["worker"] "Connections that the worker has opened.";
     WORKER_RECEIVED Counter "tidegate_worker_received_packets_total" ["worker"] "Packets received from ports.";
     WORKER_TAKEN_OVER Counter "tidegate_worker_taken_over_packets_total" ["worker"] "Packets taken over from other workers.";
-    WORKER_MADE Counter "tidegate_worker_made_packets_total" ["worker"] "Packets that the gateway made itself: ARP, ICMP, resets.";
+    WORKER_MADE Counter "tidegate_worker_made_packets_total" ["worker"] "Packets that the gateway made itself (ARP, ICMP, resets), or that the kernel sent by it.";
     WORKER_SENT Counter "tidegate_worker_sent_packets_total" ["worker"] "Packets sent by ports.";
     WORKER_HANDED_OVER Counter "tidegate_worker_handed_over_packets_total" ["worker"] "Packets handed over to other workers.";
-    WORKER_CONSUMED Counter "tidegate_worker_consumed_packets_total" ["worker"] "Packets that ended here on purpose: ARP and neighbour discovery, fragments that became a whole packet, a packet that went on in fragments.";
+    WORKER_CONSUMED Counter "tidegate_worker_consumed_packets_total" ["worker"] "Packets that ended here on purpose: ARP and neighbour discovery, fragments that became a whole packet, a packet that went on in fragments, what the kernel was given.";
     WORKER_HELD Gauge "tidegate_worker_held_packets" ["worker"] "Packets that wait for a neighbour, for the other fragments, or for the device now.";
+    WORKER_TO_KERNEL Counter "tidegate_worker_to_kernel_packets_total" ["worker"] "Packets given to the kernel by the exception path; they count as consumed.";
+    WORKER_FROM_KERNEL Counter "tidegate_worker_from_kernel_packets_total" ["worker"] "Packets of the kernel's that the exception path has sent, or tried to; they count as made.";
     WORKER_COMPLETED Counter "tidegate_worker_completed_checksums_total" ["worker"] "Packets whose checksum their sender had left to an offload that never ran, and that was computed here: a peer on the same host; switch its tx checksum offload off to save the work.";
     WORKER_TOA_ADDED Counter "tidegate_worker_toa_added_total" ["worker"] "Client segments that went to a FULLNAT server with the client's address in a TCP option (client_address: toa).";
     WORKER_TOA_NO_ROOM Counter "tidegate_worker_toa_no_room_total" ["worker"] "Client segments that were due to carry it and went without: no room among the options, or within the MTU.";

@@ -66,6 +66,8 @@ pub(super) fn workers(text: &mut Text, gateway: &Gateway) {
     count(&WORKER_HANDED_OVER, |stats| stats.handed_over.get());
     count(&WORKER_CONSUMED, |stats| stats.consumed.get());
     count(&WORKER_HELD, |stats| stats.held.get());
+    count(&WORKER_TO_KERNEL, |stats| stats.to_kernel.get());
+    count(&WORKER_FROM_KERNEL, |stats| stats.from_kernel.get());
     count(&WORKER_COMPLETED, |stats| stats.completed_checksums.get());
     count(&WORKER_TOA_ADDED, |stats| stats.toa_added.get());
     count(&WORKER_TOA_NO_ROOM, |stats| stats.toa_no_room.get());

@@ -111,6 +111,7 @@ impl Model {
         }
 
         changed |= self.apply_routes(config)?;
+        changed |= self.apply_owners(config);
 
         let neighbours: Vec<_> = config.neighbours.iter().map(static_neighbour).collect();
         if neighbours[..] != self.network.neighbours[..] {

@@ -8,6 +8,7 @@ mod draining;
 mod entry;
 mod file;
 mod overload;
+mod ownership;
 mod ports;
 mod routes;
 mod slots;
@@ -20,6 +21,7 @@ pub use draining::Draining;
 pub use entry::{LocalGroup, ServerKey, SlotOwner, VirtualService};
 pub use file::Changes;
 pub use overload::Marked;
+pub(crate) use ports::exception_rate;
 pub use ports::with_vlans;
 pub(crate) use routes::own_prefixes;
 pub use routes::{LearntHop, LearntRoute};
@@ -36,6 +38,7 @@ use dataplane::service::{
     ServiceKey, Settings, Snapshot,
 };
 use dataplane::worker::shard::ShardMap;
+use ownership::Ownership;
 use slots::Slots;
 use slow_start::SlowStart;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -84,6 +87,7 @@ pub struct Model {
     snat_names: Vec<Arc<str>>,
     /// What the kernel has told last.
     learnt: Arc<[LearntRoute]>,
+    ownership: Ownership,
     epoch: u64,
     /// The newest snapshot, from which the next one is made.
     newest: Option<Arc<Snapshot>>,
@@ -116,6 +120,7 @@ impl Model {
             },
             snat_names: Vec::new(),
             learnt: Arc::new([]),
+            ownership: Ownership::default(),
             epoch: 0,
             newest: None,
             time: Duration::ZERO,
@@ -234,7 +239,9 @@ impl Model {
                     .map(|draining| (draining.port, draining.address)),
             )
             .collect();
-        let table = AddressTable::new(&own, &vips, &locals, &connected(&self.network.ports))?;
+        let connected = connected(&self.network.ports);
+        let is_standby = |address| self.ownership.is_standby(address);
+        let table = AddressTable::with_standby(&own, &vips, &locals, &connected, is_standby)?;
         let same = table == *self.network.addresses;
         Ok(if same {
             Arc::clone(&self.network.addresses)

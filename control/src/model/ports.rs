@@ -1,6 +1,6 @@
 //! VLANs as the packet path sees them: ports that use another one's device.
 
-use crate::config::{Config, Link};
+use crate::config::{self, Config, Link};
 use dataplane::packet::PortId;
 use dataplane::service::{PortSettings, Vlan};
 
@@ -23,10 +23,16 @@ pub fn with_vlans(config: &Config, devices: Vec<PortSettings>) -> Vec<PortSettin
             mtu: device.mtu.min(port.mtu),
             addresses: port.own_addresses(),
             check_partial: device.check_partial,
+            exception_rate: exception_rate(port),
         };
         ports.push(settings);
     }
     ports
+}
+
+/// Packets that the kernel gets of a port in a second; 0 = it has no way there.
+pub(crate) fn exception_rate(port: &config::Port) -> u32 {
+    port.exception.as_ref().map_or(0, |exception| exception.rate)
 }
 
 #[cfg(test)]
@@ -36,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_vlan_is_a_port_with_the_mac_of_its_parent() {
-        let config = crate::config::parse(
+        let config = config::parse(
             "t",
             "ports:
   - { name: dmz, parent: lan, vlan: 20, addresses: [10.20.0.1/24, 2001:db8:20::1/64], mtu: 1400 }
@@ -53,6 +59,7 @@ mod tests {
             mtu,
             addresses: config.ports[usize::from(number)].own_addresses(),
             check_partial: number == 1,
+            exception_rate: 0,
         };
         // The device cannot do all that the file asks for.
         let ports = with_vlans(&config, vec![device(0, 1500), device(1, 8000)]);

@@ -77,6 +77,8 @@ impl Replay {
             limits.servers,
         );
         model.apply_file(config)?;
+        // There is no kernel that could have its addresses: the active node is replayed.
+        model.hold(config.kernel_owned().collect())?;
         let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
         let mailbox = Arc::new(Mailbox::default());
         let sizes = limits.sizes(1, false, config.node.seed.unwrap_or(SEED));
@@ -268,6 +270,7 @@ fn devices(config: &Config) -> Vec<PortSettings> {
             mtu: port.mtu,
             addresses: port.own_addresses(),
             check_partial: true,
+            exception_rate: 0,
         })
         .collect()
 }

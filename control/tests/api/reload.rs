@@ -97,7 +97,7 @@ fn a_vlan_comes_and_goes_with_a_restart_only() {
         (status, answer["error"].as_str().unwrap()),
         (
             422,
-            "ports (name, device, bond, parent, vlan, mtu, mac, queues, kernel_device) cannot change while the gateway runs; restart it, or \
+            "ports (name, device, bond, parent, vlan, mtu, mac, queues, kernel_device, exception) cannot change while the gateway runs; restart it, or \
              undo the change"
         )
     );

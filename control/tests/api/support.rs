@@ -275,6 +275,7 @@ fn start(file: PathBuf, config: Config, now: Arc<AtomicU32>) -> (Arc<Gateway>, F
             mtu: port.mtu,
             addresses: port.own_addresses(),
             check_partial: false,
+            exception_rate: 0,
         });
     let ports = with_vlans(&config, ports.collect());
     let mut model = Model::new(ports, 1, limits.services, limits.servers);

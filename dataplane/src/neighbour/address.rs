@@ -23,6 +23,20 @@ pub enum AddressClass {
     Vip,
     /// A local address of FULLNAT.
     Local,
+    /// A VIP or a local address that is another node's as long as the kernel does not have it.
+    Standby,
+}
+
+impl AddressClass {
+    /// Whether it is the gateway's own now: nobody else can be its sender.
+    #[inline]
+    #[must_use]
+    pub const fn is_ours(self) -> bool {
+        matches!(
+            self,
+            AddressClass::Port(_) | AddressClass::Vip | AddressClass::Local
+        )
+    }
 }
 
 /// Where ARP requests or neighbour solicitations for a VIP are answered.
@@ -77,6 +91,7 @@ type Facts = u32;
 const PORT: Facts = 1;
 const VIP: Facts = 2;
 const LOCAL: Facts = 3;
+const STANDBY: Facts = 4;
 const ANSWERED: Facts = 1 << 24;
 
 /// The gateway's addresses. Equal tables come of equal addresses.
@@ -104,6 +119,21 @@ impl AddressTable {
         local: &[(PortId, IpAddr)],
         connected: &[Connected],
     ) -> Result<AddressTable, AddressError> {
+        AddressTable::with_standby(own, vips, local, connected, |_| false)
+    }
+
+    /// As [`AddressTable::new`]; VIPs and local addresses that `is_standby` names are another node's now: nobody answers
+    /// for them here, and nothing is to be sent on for them.
+    ///
+    /// # Errors
+    /// As [`AddressTable::new`].
+    pub fn with_standby(
+        own: &[(PortId, IpAddr)],
+        vips: &[Vip],
+        local: &[(PortId, IpAddr)],
+        connected: &[Connected],
+        is_standby: impl Fn(IpAddr) -> bool,
+    ) -> Result<AddressTable, AddressError> {
         // Ordered, so that equal input gives equal tables and the announcements a fixed order.
         let mut entries = BTreeMap::new();
         for (class, list) in [(PORT, own), (LOCAL, local)] {
@@ -121,6 +151,11 @@ impl AddressTable {
                 None => vip_port(vip, connected),
             };
             entries.insert(vip.address, facts(VIP, PortId(0), answered));
+        }
+        for (address, entry) in &mut entries {
+            if class_of(*entry) != PORT && is_standby(*address) {
+                *entry = facts(STANDBY, PortId(0), None);
+            }
         }
         let answered = entries
             .iter()
@@ -194,6 +229,7 @@ fn as_class(facts: Facts) -> AddressClass {
         PORT => AddressClass::Port(class_port(facts)),
         VIP => AddressClass::Vip,
         LOCAL => AddressClass::Local,
+        STANDBY => AddressClass::Standby,
         _ => AddressClass::None,
     }
 }

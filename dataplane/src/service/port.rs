@@ -28,6 +28,9 @@ pub struct PortSettings {
     pub addresses: Vec<(IpAddr, u8)>,
     /// A software device whose peer may leave partial checksums: look for them.
     pub check_partial: bool,
+    /// Packets of each kind, ordinary ones and those that keep routing and failover alive, that the kernel gets in a
+    /// second of what arrives here and is the host's; 0 = the port has no way to the kernel.
+    pub exception_rate: u32,
 }
 
 impl PortSettings {

@@ -18,6 +18,7 @@ fn port(mac: [u8; 6], addresses: &[(&str, u8)]) -> PortSettings {
         mtu: 1500,
         addresses: addresses.iter().map(|(own, length)| (ip(own), *length)).collect(),
         check_partial: false,
+        exception_rate: 0,
     }
 }
 

@@ -222,6 +222,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             || !snapshot.snat.is_empty()
             || snapshot.marks.has_prefixes();
         self.outbound = snat::Outbound::of(snapshot);
+        let has_exception = snapshot.ports.iter().any(|port| port.exception_rate > 0);
+        self.takes_from_kernel = has_exception && self.number == 0;
     }
 
     /// Slots of rules have no server's state, but for one that had them before.

@@ -42,7 +42,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             }
             self.reply(&packet, headers, port, refusal.reply);
         }
-        self.discard(packet, refusal.reason);
+        match refusal.reply {
+            Reply::Silence => self.decline(packet, port, refusal.reason),
+            _ => self.discard(packet, refusal.reason),
+        }
     }
 
     /// Makes and sends one of our answers to a packet: from the address that it was sent to where that is ours, else

@@ -4,7 +4,7 @@ use super::burst::{Burst, Place};
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::FlowIndex;
-use crate::neighbour::{AddressClass, Announcement, Ask, Heard, Request};
+use crate::neighbour::{Announcement, Ask, Heard, Request};
 use crate::packet::arp::{self, Operation};
 use crate::packet::{Headers, MacAddr, Packet, PortId, nd};
 use arrayvec::ArrayVec;
@@ -24,7 +24,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Ok(heard) => heard,
             Err(reason) => return self.discard(packet, reason),
         };
-        if self.snapshot.addresses.class(heard.sender) != AddressClass::None {
+        if self.snapshot.addresses.class(heard.sender).is_ours() {
             // Our own announcement come back, or somebody with an address of ours: nothing to learn.
             return self.discard(packet, DropReason::BadSource);
         }
@@ -36,7 +36,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         if ours && heard.operation == Operation::Request && arp::reply(&mut packet, &heard, mac) {
             return self.send(port, heard.sender_mac, packet);
         }
-        self.stats.consumed.add(1);
+        // The kernel has neighbours of its own, and asks by itself; what is asked of us it need not know.
+        let tells = heard.operation == Operation::Reply || heard.is_gratuitous();
+        self.consume(packet, port, tells);
     }
 
     /// A message of neighbour discovery: learns from it, and answers a question for one of our addresses.
@@ -73,9 +75,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                         port, target, target_mac, solicited, overrides,
                     ));
                 }
-                self.stats.consumed.add(1);
+                self.consume(packet, port, true);
             }
-            Err(reason) => self.discard(packet, reason),
+            Err(reason) => self.decline(packet, port, reason),
         }
     }
 
@@ -92,7 +94,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     fn is_ours(&self, address: Ipv6Addr) -> bool {
-        self.snapshot.addresses.class6(address) != AddressClass::None
+        self.snapshot.addresses.class6(address).is_ours()
     }
 
     /// Learns from what has come in here, and lets the other workers learn as well.

@@ -8,7 +8,7 @@ use super::snat::Outbound;
 use super::{Io, Worker};
 use crate::drops::DropReason;
 use crate::flow::{Direction, Flags, FlowIndex, Hit, Mode, TcpState};
-use crate::neighbour::{AddressClass, Hops, NeighbourId};
+use crate::neighbour::{Hops, NeighbourId};
 use crate::packet::{Headers, Kind, Packet, PortId, ipv4, sctp, tcp};
 use crate::service::Presence;
 
@@ -61,7 +61,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                         continue;
                     }
                     Err(reason) => {
-                        self.discard(packet, reason);
+                        self.decline(packet, burst.ports[at], reason);
                         continue;
                     }
                 }
@@ -278,7 +278,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             state.neighbour = NeighbourId::NONE;
             let address = state.end.ip();
             let class = self.snapshot.addresses.class_of(address);
-            state.is_ours = address.is_loopback() || class != AddressClass::None;
+            state.is_ours = address.is_loopback() || class.is_ours();
         }
     }
 

@@ -33,14 +33,18 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             Kind::Icmp6 => icmp6::is_error(kind),
             _ => !icmp::is_query(kind),
         };
-        let outcome = if self.snapshot.addresses.class_of(source) != AddressClass::None {
+        let outcome = if self.snapshot.addresses.class_of(source).is_ours() {
             Err(DropReason::BadSource.into())
+        } else if class == AddressClass::Standby {
+            Err(DropReason::Standby.into())
+        } else if destination.is_multicast() && self.has_exception(port) {
+            Err(DropReason::NotForUs.into())
         } else if is_error {
             self.error(&mut packet, &headers, port, class, burst.is_settled(place))
         } else if let Some((echo, ends)) = self.echo_ends(&mut packet, &headers, class) {
             self.pass_echo(&mut packet, &headers, port, echo, &ends)
         } else if class != AddressClass::None {
-            return self.answer_echo(packet, &headers, source, burst.identifications[at]);
+            return self.answer_echo(packet, &headers, source, burst.identifications[at], port);
         } else {
             self.route_on(&mut packet, &headers, port, destination)
         };
@@ -60,7 +64,14 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     }
 
     /// An echo request to one of our addresses is answered, in fragments when it came so and is too long for the link.
-    fn answer_echo(&mut self, mut packet: I::Packet, headers: &Headers, source: IpAddr, identification: u32) {
+    fn answer_echo(
+        &mut self,
+        mut packet: I::Packet,
+        headers: &Headers,
+        source: IpAddr,
+        identification: u32,
+        port: PortId,
+    ) {
         let answered = match headers.kind {
             Kind::Icmp6 => craft::echo6_reply_in_place(&mut packet, headers),
             _ => craft::echo_reply_in_place(&mut packet, headers),
@@ -79,7 +90,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                     self.leave_in_fragments(way, packet, headers, identification);
                 }
             }
-            Err(reason) => self.discard(packet, reason),
+            Err(reason) => self.decline(packet, port, reason),
         }
     }
 

@@ -88,4 +88,18 @@ pub trait Io {
 
     /// Appends packets that other workers handed to this one, as they were handed over.
     fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, Self::Packet), BURST>);
+
+    /// Gives a packet that has arrived at `port` and is the host's to the kernel; gives it back when too many wait there.
+    /// The last room is left to those that are `vital`. Without a way to the kernel none is taken.
+    fn give_to_kernel(
+        &mut self,
+        _port: PortId,
+        _vital: bool,
+        packet: Self::Packet,
+    ) -> Result<(), Self::Packet> {
+        Err(packet)
+    }
+
+    /// Appends what the kernel wants to be sent, whole frames, by the ports that it names. Only the first worker asks.
+    fn take_from_kernel(&mut self, _burst: &mut ArrayVec<(PortId, Self::Packet), BURST>) {}
 }

@@ -10,7 +10,13 @@ use std::collections::VecDeque;
 pub struct MemoryIo {
     arriving: Vec<VecDeque<TestPacket>>,
     sent: Vec<(PortId, Vec<u8>)>,
+    given: Vec<(PortId, Vec<u8>)>,
+    from_kernel: VecDeque<(PortId, TestPacket)>,
+    kernel_room: usize,
 }
+
+/// Packets that wait for the kernel at the most, unless a test says otherwise; the vital ones may be twice as many.
+const KERNEL_ROOM: usize = 256;
 
 impl MemoryIo {
     /// As many ports.
@@ -19,7 +25,25 @@ impl MemoryIo {
         MemoryIo {
             arriving: vec![VecDeque::new(); ports],
             sent: Vec::new(),
+            given: Vec::new(),
+            from_kernel: VecDeque::new(),
+            kernel_room: KERNEL_ROOM,
         }
+    }
+
+    /// Lets so many packets wait for the kernel, and twice as many vital ones.
+    pub fn set_kernel_room(&mut self, packets: usize) {
+        self.kernel_room = packets;
+    }
+
+    /// Has the kernel send a frame by a port, at the next turn.
+    pub fn send_from_kernel(&mut self, port: PortId, frame: &[u8]) {
+        self.from_kernel.push_back((port, TestPacket::new(frame)));
+    }
+
+    /// Takes what the kernel has been given, in order: the port and the frame.
+    pub fn take_given(&mut self) -> Vec<(PortId, Vec<u8>)> {
+        std::mem::take(&mut self.given)
     }
 
     /// Lets a frame arrive at a port; it is received at the next turn.
@@ -68,4 +92,23 @@ impl Io for MemoryIo {
     }
 
     fn take_over(&mut self, _burst: &mut ArrayVec<(Arrival, TestPacket), BURST>) {}
+
+    fn give_to_kernel(&mut self, port: PortId, vital: bool, packet: TestPacket) -> Result<(), TestPacket> {
+        use crate::packet::Packet;
+        let room = if vital {
+            2 * self.kernel_room
+        } else {
+            self.kernel_room
+        };
+        if self.given.len() >= room {
+            return Err(packet);
+        }
+        self.given.push((port, packet.bytes().to_vec()));
+        Ok(())
+    }
+
+    fn take_from_kernel(&mut self, burst: &mut ArrayVec<(PortId, TestPacket), BURST>) {
+        let count = self.from_kernel.len().min(burst.remaining_capacity());
+        burst.extend(self.from_kernel.drain(..count));
+    }
 }

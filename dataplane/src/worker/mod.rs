@@ -20,6 +20,7 @@ mod echo;
 mod ending;
 mod ends;
 mod errands;
+mod exception;
 mod families;
 mod former;
 mod forwarding;
@@ -248,6 +249,10 @@ pub struct Worker<I: Io, X: FlowIndex> {
     admission: admission::Admission,
     errands: errands::Errands,
     holds: holds::Holds,
+    /// What the kernel may still get of what arrives at each port.
+    exceptions: Vec<exception::Allowance>,
+    /// Whether the kernel may send: the first worker takes that.
+    takes_from_kernel: bool,
     /// Every packet takes the long way, for the test that it is the same.
     #[cfg(test)]
     pub(crate) only_long: bool,
@@ -329,6 +334,8 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             errands: errands::Errands::default(),
             // One that is alone has all templates itself.
             holds: holds::Holds::new(if step > 1 { sizes.connections } else { 0 })?,
+            exceptions: vec![exception::Allowance::default(); ports],
+            takes_from_kernel: false,
             snapshot,
             #[cfg(test)]
             only_long: false,
@@ -368,6 +375,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 packets += self.receive(PortId(port as u8), &mut burst);
             }
             self.burst = Some(burst);
+        }
+        if self.takes_from_kernel {
+            packets += self.send_for_kernel();
         }
         self.keep_house(packets == 0);
         self.tell_homes();

@@ -164,8 +164,9 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
                 Err(other) => reason = other,
             }
         }
+        let port = burst.ports[at];
         if let Some(packet) = burst.take(place) {
-            self.discard(packet, reason);
+            self.decline(packet, port, reason);
         }
     }
 
@@ -178,8 +179,10 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             return;
         };
         let (_, destination) = super::ends::addresses(&burst.headers[at], packet.bytes());
-        if !self.is_wanted(destination) {
-            return self.discard(packet, DropReason::NotForUs);
+        if !self.is_wanted(destination)
+            || self.leaves_pieces_to_kernel(&burst.headers[at], destination, burst.ports[at])
+        {
+            return self.decline(packet, burst.ports[at], self.stranger(destination));
         }
         let owner = self.gatherer(&packet, &burst.headers[at], burst.ports[at]);
         if owner != self.number {
@@ -226,6 +229,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
         match self.snapshot.addresses.class_of(destination) {
             AddressClass::Vip | AddressClass::Local | AddressClass::Port(_) => true,
             AddressClass::None => self.passes_by,
+            AddressClass::Standby => false,
         }
     }
 
@@ -256,6 +260,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
             AddressClass::Local => false,
             AddressClass::None if self.passes_by => self.outbound == Outbound::Source,
             AddressClass::Port(_) | AddressClass::None => return Err(DropReason::NotForUs),
+            AddressClass::Standby => return Err(DropReason::Standby),
         };
         if self.owned.is_all() {
             return Ok(self.number);

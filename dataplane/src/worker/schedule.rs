@@ -106,7 +106,7 @@ impl<I: Io, X: FlowIndex> Worker<I, X> {
     ) -> Result<Scheduled, Refusal> {
         let frame = packet.bytes();
         let ends = super::ends::of(headers, frame);
-        if self.snapshot.addresses.class_of(ends.source) != AddressClass::None {
+        if self.snapshot.addresses.class_of(ends.source).is_ours() {
             return Err(DropReason::BadSource.into());
         }
         let marked = if self.snapshot.marks.is_empty() {

@@ -144,7 +144,7 @@ pub struct WorkerStats {
     pub received: Counter,
     /// Packets taken over from other workers.
     pub taken_over: Counter,
-    /// Packets that the gateway made itself.
+    /// Packets that the gateway made itself, or that the kernel sent by it.
     pub made: Counter,
     /// Packets sent.
     pub sent: Counter,
@@ -153,10 +153,14 @@ pub struct WorkerStats {
     /// The same by the worker that owns them; empty with a worker that is alone.
     pub steered: Vec<SteerStats>,
     /// Packets that ended here on purpose: ARP and neighbour discovery, fragments that became a whole packet, a packet
-    /// that went on in fragments.
+    /// that went on in fragments, what the kernel was given.
     pub consumed: Counter,
     /// Packets that wait for a neighbour, for the other fragments, or in a transmit buffer now.
     pub held: Counter,
+    /// Packets given to the kernel: they count as consumed.
+    pub to_kernel: Counter,
+    /// Packets of the kernel's, to be sent: they count as made.
+    pub from_kernel: Counter,
     /// Packets whose checksum the sender had left to an offload, completed here.
     pub completed_checksums: Counter,
     /// Client segments that went to a server with the client's address in an option.
@@ -213,6 +217,8 @@ impl WorkerStats {
             steered: Vec::new(),
             consumed: Counter::default(),
             held: Counter::default(),
+            to_kernel: Counter::default(),
+            from_kernel: Counter::default(),
             completed_checksums: Counter::default(),
             toa_added: Counter::default(),
             toa_no_room: Counter::default(),

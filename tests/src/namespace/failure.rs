@@ -16,12 +16,17 @@ pub(crate) struct Download {
 impl Download {
     /// Starts it; `number` tells it from others of the lab.
     pub(crate) fn start(lab: &Lab, number: usize) -> Download {
+        Download::of(lab, FULLNAT, number)
+    }
+
+    /// As [`Download::start`], from another VIP.
+    pub(crate) fn of(lab: &Lab, vip: &str, number: usize) -> Download {
         let (headers, body) = (
             lab.file(&format!("headers{number}")),
             lab.file(&format!("body{number}")),
         );
         let line = format!(
-            "curl -sS --max-time 120 -D {} -o {} http://{FULLNAT}/large",
+            "curl -sS --max-time 120 -D {} -o {} http://{vip}/large",
             headers.display(),
             body.display()
         );

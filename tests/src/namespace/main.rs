@@ -12,6 +12,7 @@ mod client_address_toa6;
 mod clock;
 mod dns;
 mod endings;
+mod exception;
 mod failure;
 mod flood;
 mod fragments;

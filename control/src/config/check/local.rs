@@ -57,6 +57,7 @@ pub(crate) fn local_addresses(
                 ranges: group.ranges.iter().map(|(_, range)| *range).collect(),
                 ports: group.ports,
                 routed: group.routed,
+                owner: group.owner,
                 place: group.place,
             });
         }

@@ -9,6 +9,7 @@ mod marks;
 mod names;
 mod network;
 mod option;
+mod ownership;
 mod policy;
 mod pool;
 mod port;
@@ -78,6 +79,8 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
     let mut marks = marks::marks(&raw, &port_names, report);
     let snat = snat::rules(&raw, &group_names, &addresses, &links, report);
     let vips = vip::vips(&raw.vips, report);
+    ownership::owners(&raw, report);
+    ownership::announced(&raw, report);
 
     let numbers = port::numbers(&raw.ports);
     let places = routes.iter_mut().map(|route| &mut route.port);
@@ -91,6 +94,7 @@ pub(super) fn check(file: &str, raw: Raw, report: &mut Report) -> Config {
         routes,
         unreachable,
         kernel_routes,
+        announce: raw.announce,
         neighbours,
         local_addresses,
         services,

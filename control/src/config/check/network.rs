@@ -219,15 +219,21 @@ pub(crate) fn kernel_routes(
     report: &mut Report,
 ) -> Option<u32> {
     let table = table?;
-    if ports.iter().all(|port| port.kernel_device.is_none()) {
+    if !stands_for_any(ports) {
         let fault = Fault::new(
             "no device of the kernel stands for a port, so no route of it can be used",
-            "write `kernel_device:` for a port, or remove this",
+            "write `exception:` or `kernel_device:` for a port, or remove this",
         );
         report.error(table.place, "kernel_routes", fault);
     }
     links.set_learning();
     Some(table.value)
+}
+
+/// Whether a device of the kernel stands for any port.
+pub(crate) fn stands_for_any(ports: &[RawPort]) -> bool {
+    let mut ports = ports.iter();
+    ports.any(|port| port.kernel_device.is_some() || port.exception.is_some())
 }
 
 /// Static neighbours: on the link, each once.

@@ -9,7 +9,7 @@ use crate::config::Place;
 use crate::config::read::address::is_link_local;
 use crate::config::read::port::{RawLink, RawPort};
 use crate::config::report::{Fault, Report};
-use crate::config::types::{Device, Link, Port, Prefix};
+use crate::config::types::{Device, Exception, Link, Port, Prefix};
 
 /// What DPDK has room for as Debian builds it (RTE_MAX_ETHPORTS).
 const MOST_DEVICES: usize = 32;
@@ -73,7 +73,14 @@ pub(crate) fn ports(raw: Vec<RawPort>, parents: &[Option<usize>]) -> Vec<Port> {
             queues: raw.queues,
             check_peer_offload: raw.check_peer_offload,
             arp_announce: raw.arp_announce,
-            kernel_device: raw.kernel_device.map(|at| at.value),
+            kernel_device: match (raw.kernel_device, &raw.exception) {
+                (Some(named), _) => Some(named.value),
+                (None, exception) => exception.as_ref().map(|own| own.device.value.clone()),
+            },
+            exception: raw.exception.map(|own| Exception {
+                device: own.device.value,
+                rate: own.rate,
+            }),
             place: raw.place,
         };
         ports.push((numbers[index], port));
@@ -226,20 +233,26 @@ fn mtus(ports: &[RawPort], parents: &[Option<usize>], report: &mut Report) {
     }
 }
 
-/// A device of the kernel stands for one port.
+/// A device of the kernel stands for one port, and each TAP device is made once.
 fn kernel_devices(ports: &[RawPort], report: &mut Report) {
-    let mut seen: HashMap<&str, Place> = HashMap::new();
-    let devices = ports.iter().enumerate();
-    for (index, device) in devices.filter_map(|(index, port)| Some((index, port.kernel_device.as_ref()?))) {
-        if let Some(first) = seen.get(&*device.value) {
-            let problem = format!(
-                "device `{}` stands for the port on line {} already",
-                device.value, first.line
-            );
-            let fault = Fault::new(problem, "write another device, or remove one of the two");
-            report.error(device.place, format!("ports[{index}].kernel_device"), fault);
-        } else {
-            seen.insert(&device.value, device.place);
+    let mut seen: HashMap<&str, (usize, Place)> = HashMap::new();
+    for (index, port) in ports.iter().enumerate() {
+        let named = port.kernel_device.as_ref().map(|at| ("kernel_device", at));
+        let made = port.exception.as_ref().map(|own| ("exception", &own.device));
+        for (key, device) in named.into_iter().chain(made) {
+            match seen.get(&*device.value) {
+                // The device that is made for a port may be named as the one that stands for it.
+                Some((first, _)) if *first == index => {}
+                Some((_, first)) => {
+                    let problem = format!(
+                        "device `{}` stands for the port on line {} already",
+                        device.value, first.line
+                    );
+                    let fault = Fault::new(problem, "write another device, or remove one of the two");
+                    report.error(device.place, format!("ports[{index}].{key}"), fault);
+                }
+                None => drop(seen.insert(&device.value, (index, device.place))),
+            }
         }
     }
 }

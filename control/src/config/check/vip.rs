@@ -21,6 +21,8 @@ pub(crate) fn vips(raw: &[RawVip], report: &mut Report) -> Vec<Vip> {
         vips.push(Vip {
             address: address.value,
             policy: vip.policy,
+            owner: vip.owner,
+            announce: vip.announce,
             place: vip.place,
         });
     }

@@ -4,13 +4,16 @@ use std::net::IpAddr;
 
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
-use super::typed::{flag, placed_number};
+use super::typed::{flag, optional_word, placed_number, word};
 use super::{address, value};
 use crate::config::Place;
 use crate::config::report::{Fault, Report};
 use crate::config::schema;
-use crate::config::types::{AddressRange, PortRange, Prefix};
+use crate::config::types::{AddressRange, Owner, PortRange, Prefix};
 use crate::config::yaml::shown;
+
+/// Who says whether an address is the gateway's.
+pub(crate) const OWNERS: [(&str, Owner); 2] = [("gateway", Owner::Gateway), ("kernel", Owner::Kernel)];
 
 /// A route as it was written; what was left out or could not be read is none.
 pub(crate) struct RawRoute {
@@ -49,6 +52,7 @@ pub(crate) struct RawLocalAddresses {
     pub(crate) ranges: OneOrMore<AddressRange>,
     pub(crate) ports: PortRange,
     pub(crate) routed: bool,
+    pub(crate) owner: Owner,
     pub(crate) place: Place,
 }
 
@@ -157,6 +161,11 @@ pub(crate) fn kernel_routes(fields: &Fields<'_>, report: &mut Report) -> Option<
     at.value.map(|value| At { value, place })
 }
 
+/// `announce`, of the document or of a VIP: whether VIPs are to be addresses of the kernel's `lo`.
+pub(crate) fn announce(fields: &Fields<'_>, report: &mut Report) -> Option<bool> {
+    optional_word(fields, "announce", &[("off", false), ("loopback", true)], report)
+}
+
 /// An element of `neighbours`.
 pub(crate) fn neighbour(field: Field<'_>, report: &mut Report) -> RawNeighbour {
     let fields = Fields::open(field, &schema::NEIGHBOUR, report);
@@ -213,6 +222,7 @@ pub(crate) fn local_addresses(field: Field<'_>, report: &mut Report) -> RawLocal
             |at| at.value,
         ),
         routed: flag(&fields, "routed", false, report),
+        owner: word(&fields, "owner", &OWNERS, report),
         place: field.place(),
     }
 }

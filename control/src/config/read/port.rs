@@ -3,7 +3,7 @@
 use super::At;
 use super::field::{Field, Fields, OneOrMore};
 use super::network::{mac, own_name, reference};
-use super::typed::{flag, placed_number};
+use super::typed::{flag, number, placed_number};
 use super::{address, value};
 use crate::config::Place;
 use crate::config::report::{Fault, Report};
@@ -24,6 +24,7 @@ pub(crate) struct RawPort {
     pub(crate) check_peer_offload: bool,
     pub(crate) arp_announce: bool,
     pub(crate) kernel_device: Option<At<String>>,
+    pub(crate) exception: Option<RawException>,
     pub(crate) place: Place,
 }
 
@@ -35,6 +36,15 @@ pub(crate) enum RawLink {
         id: Option<At<u16>>,
     },
 }
+
+/// A port's way to the kernel as it was written.
+pub(crate) struct RawException {
+    pub(crate) device: At<String>,
+    pub(crate) rate: u32,
+}
+
+/// Packets in a second, of each kind: much for a routing daemon, little for a core.
+const EXCEPTION_RATE: u32 = 20_000;
 
 /// An element of `ports`. `with_drivers` when more drivers than DPDK's own are loaded.
 pub(crate) fn port(field: Field<'_>, with_drivers: bool, report: &mut Report) -> RawPort {
@@ -64,8 +74,26 @@ pub(crate) fn port(field: Field<'_>, with_drivers: bool, report: &mut Report) ->
         kernel_device: fields
             .get("kernel_device")
             .and_then(|field| field.value("the name of a network device", report, device_name)),
+        exception: fields.get("exception").and_then(|field| exception(field, report)),
         place: field.place(),
     }
+}
+
+/// `ports[].exception`: the name of a device, or a mapping with one.
+fn exception(field: Field<'_>, report: &mut Report) -> Option<RawException> {
+    let expected = "the name of the TAP device to make, such as tg0";
+    if field.is_scalar() {
+        let device = field.value(expected, report, device_name)?;
+        return Some(RawException {
+            device,
+            rate: EXCEPTION_RATE,
+        });
+    }
+    let fields = Fields::open(field, &schema::EXCEPTION, report);
+    let device = fields.required("device", "`device: tg0`, say, a name that no device has", report);
+    let rate = number(&fields, "rate", 1..=10_000_000, EXCEPTION_RATE, report);
+    let device = device?.value(expected, report, device_name)?;
+    Some(RawException { device, rate })
 }
 
 /// A name that the kernel takes for a device (dev_valid_name).

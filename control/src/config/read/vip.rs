@@ -8,10 +8,12 @@ use dataplane::service::{NoServer, NoService, VipPolicy};
 use super::At;
 use super::address;
 use super::field::{Field, Fields};
-use super::typed::optional_word;
+use super::network::{OWNERS, announce};
+use super::typed::{optional_word, word};
 use crate::config::Place;
 use crate::config::report::Report;
 use crate::config::schema;
+use crate::config::types::Owner;
 
 /// What a packet to a port without a service gets.
 pub(crate) const NO_SERVICE: [(&str, NoService); 2] =
@@ -33,6 +35,8 @@ pub(crate) const NO_SERVER: [(&str, NoServer); 3] = [
 pub(crate) struct RawVip {
     pub(crate) address: Option<At<IpAddr>>,
     pub(crate) policy: VipPolicy,
+    pub(crate) owner: Owner,
+    pub(crate) announce: Option<bool>,
     pub(crate) place: Place,
 }
 
@@ -46,6 +50,8 @@ pub(crate) fn vip(field: Field<'_>, report: &mut Report) -> RawVip {
             no_service: optional_word(&fields, "no_service", &NO_SERVICE, report),
             no_server: optional_word(&fields, "no_server", &NO_SERVER, report),
         },
+        owner: word(&fields, "owner", &OWNERS, report),
+        announce: announce(&fields, report),
         place: field.place(),
     }
 }

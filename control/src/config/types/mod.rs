@@ -11,14 +11,16 @@ mod snat;
 pub use dataplane::neighbour::Prefix;
 pub use marks::Mark;
 pub use network::{
-    AddressRange, Bond, BondMode, Device, InterfaceAddress, Link, LocalAddresses, Neighbour, Port, PortRange,
-    Route,
+    AddressRange, Bond, BondMode, Device, Exception, InterfaceAddress, Link, LocalAddresses, Neighbour, Owner, Port,
+    PortRange, Route,
 };
 pub use node::{Api, Hugepages, Idle, Limits, MOST_WORKERS, Metrics, Node, Workers};
 pub use service::{Listener, Pool, Server, Service, Vip};
 pub use snat::{SnatProtocol, SnatRule};
 
 use dataplane::service::Settings;
+use std::collections::HashMap;
+use std::net::IpAddr;
 
 use super::Diagnostic;
 
@@ -42,6 +44,9 @@ pub struct Config {
     pub unreachable: Vec<Prefix>,
     /// The kernel's routing table whose routes are taken over, where its devices stand for ports.
     pub kernel_routes: Option<u32>,
+    /// Whether VIPs are announced that do not say otherwise: they are addresses of the kernel's `lo` while they can be
+    /// served.
+    pub announce: bool,
     /// Static neighbours.
     pub neighbours: Vec<Neighbour>,
     /// Named groups of local addresses for FULLNAT.
@@ -67,5 +72,30 @@ impl Config {
     #[must_use]
     pub fn devices(&self) -> usize {
         self.ports.iter().filter_map(Port::device).count()
+    }
+
+    /// What tells whether a VIP is to be announced while it can be served. Never one of which the kernel is the owner.
+    pub fn announces(&self) -> impl Fn(IpAddr) -> bool + use<> {
+        let own = self.vips.iter().map(|vip| {
+            let wanted = vip.announce.unwrap_or(self.announce);
+            (vip.address, wanted && vip.owner == Owner::Gateway)
+        });
+        let (own, others) = (own.collect::<HashMap<_, _>>(), self.announce);
+        move |vip| own.get(&vip).copied().unwrap_or(others)
+    }
+
+    /// Whether any VIP may ever be announced.
+    #[must_use]
+    pub fn announces_any(&self) -> bool {
+        self.announce || self.vips.iter().any(|vip| vip.announce == Some(true))
+    }
+
+    /// The addresses that are the gateway's only while the kernel has them.
+    pub fn kernel_owned(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let vips = self.vips.iter().filter(|vip| vip.owner == Owner::Kernel);
+        let groups = self.local_addresses.iter();
+        let groups = groups.filter(|group| group.owner == Owner::Kernel);
+        vips.map(|vip| vip.address)
+            .chain(groups.flat_map(LocalAddresses::addresses))
     }
 }

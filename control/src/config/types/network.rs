@@ -26,6 +26,8 @@ pub struct Port {
     pub arp_announce: bool,
     /// The kernel's device that stands for the port: routes by it are routes by the port.
     pub kernel_device: Option<String>,
+    /// How what arrives here and is the host's reaches the kernel.
+    pub exception: Option<Exception>,
     /// Where it stands.
     pub place: Place,
 }
@@ -48,6 +50,25 @@ impl Port {
             .map(|own| (own.address, own.length))
             .collect()
     }
+}
+
+/// A port's way to the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exception {
+    /// The TAP device that the gateway makes for it.
+    pub device: String,
+    /// Packets of each kind, ordinary and vital, that the kernel gets in a second.
+    pub rate: u32,
+}
+
+/// Who says whether an address is the gateway's now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Owner {
+    /// The configuration: it always is.
+    #[default]
+    Gateway,
+    /// The kernel: it is while a device that stands for a port has it, as keepalived sees to.
+    Kernel,
 }
 
 /// Where the frames of a port come from and go to.
@@ -200,6 +221,8 @@ pub struct LocalAddresses {
     pub ports: PortRange,
     /// Whether servers reach them by a route, whatever port they are behind.
     pub routed: bool,
+    /// Who says whether they are the gateway's.
+    pub owner: Owner,
     /// Where it stands.
     pub place: Place,
 }

@@ -9,6 +9,7 @@ use dataplane::service::{
     ClientAddress, Persistence, PersistenceEngine, Policy, ServiceKey, Tunnel, VipPolicy,
 };
 
+use super::Owner;
 use crate::config::Place;
 
 /// A virtual service.
@@ -90,6 +91,10 @@ pub struct Vip {
     pub address: IpAddr,
     /// What it does.
     pub policy: VipPolicy,
+    /// Who says whether it is the gateway's.
+    pub owner: Owner,
+    /// Whether it is announced while it can be served; none as [`super::Config::announce`] says.
+    pub announce: Option<bool>,
     /// Where it stands.
     pub place: Place,
 }

@@ -174,6 +174,8 @@ pub(crate) struct Plan {
     pub(crate) vips: HashMap<IpAddr, VipPolicy>,
     pub(crate) snat: Vec<SnatRule>,
     pub(crate) marks: Vec<MarkRule>,
+    /// VIPs and local addresses that another node has.
+    pub(crate) standby: Vec<IpAddr>,
     pub(crate) epoch: u64,
 }
 
@@ -187,6 +189,7 @@ impl Plan {
             mtu: 1500,
             addresses: vec![(IpAddr::V4(own), 24)],
             check_partial: true,
+            exception_rate: 0,
         };
         let mut plan = Plan {
             settings: Settings::default(),
@@ -209,6 +212,7 @@ impl Plan {
             vips: HashMap::new(),
             snat: Vec::new(),
             marks: Vec::new(),
+            standby: Vec::new(),
             epoch: 0,
         };
         plan.route_by(ROUTER);
@@ -364,6 +368,15 @@ impl Plan {
         self.neighbours = Arc::new([]);
     }
 
+    /// Gives every port a way to the kernel, for so many packets of each kind in a second.
+    pub(crate) fn let_kernel_have(&mut self, rate: u32) {
+        let mut ports = self.ports.to_vec();
+        for port in &mut ports {
+            port.exception_rate = rate;
+        }
+        self.ports = ports.into();
+    }
+
     /// Lets a port have another MTU.
     pub(crate) fn set_mtu(&mut self, port: PortId, mtu: u16) {
         let mut ports = self.ports.to_vec();
@@ -418,7 +431,9 @@ impl Plan {
         locals.dedup();
         let own: Vec<_> = self.own().map(|(port, own, _)| (port, own)).collect();
         let vips: Vec<_> = vips.collect();
-        let addresses = AddressTable::new(&own, &vips, &locals, &self.connected()).unwrap();
+        let is_standby = |address| self.standby.contains(&address);
+        let addresses =
+            AddressTable::with_standby(&own, &vips, &locals, &self.connected(), is_standby).unwrap();
         if *self.addresses != addresses {
             self.addresses = Arc::new(addresses);
         }

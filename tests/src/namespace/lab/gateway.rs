@@ -86,7 +86,29 @@ services:
 
     /// As [`Gateway::start`], with these environment variables more.
     pub(crate) fn start_with(lab: &Lab, yaml: &str, environment: &[(&str, &Path)]) -> Gateway {
-        let mut gateway = Gateway::launch(lab, yaml, environment);
+        Gateway::launch(lab, "gateway", yaml, environment).answering()
+    }
+
+    /// As [`Gateway::start`], on another host than `gateway`.
+    pub(crate) fn start_on(lab: &Lab, host: &str, yaml: &str) -> Gateway {
+        Gateway::launch(lab, host, yaml, &[]).answering()
+    }
+
+    /// Starts it with a configuration with which it will not run.
+    pub(crate) fn failing(lab: &Lab, yaml: &str) -> Gateway {
+        Gateway::launch(lab, "gateway", yaml, &[])
+    }
+
+    /// Waits for the end of one that does not run, and asserts that it says so; what it has logged.
+    pub(crate) fn ended(&mut self) -> String {
+        let status = self.process.end("a gateway that cannot run", PATIENCE);
+        assert!(!status.success(), "{}", self.log());
+        self.log()
+    }
+
+    /// Waits until it answers.
+    fn answering(mut self) -> Gateway {
+        let gateway = &mut self;
         until("the gateway's API", PATIENCE, || {
             if let Some(status) = gateway.process.ended() {
                 panic!("the gateway did not start: {status}\n{}", gateway.log());
@@ -99,19 +121,22 @@ services:
                 .success()
                 .then_some(())
         });
-        gateway
+        self
     }
 
     /// Starts it with a configuration, and does not wait.
-    fn launch(lab: &Lab, yaml: &str, environment: &[(&str, &Path)]) -> Gateway {
-        let (file, socket) = (lab.file("tidegate.yaml"), lab.file("api.sock"));
-        let host = lab.host("gateway");
+    fn launch(lab: &Lab, name: &str, yaml: &str, environment: &[(&str, &Path)]) -> Gateway {
+        let (file, socket) = (
+            lab.file(&format!("{name}.yaml")),
+            lab.file(&format!("{name}.sock")),
+        );
+        let host = lab.host(name);
         let mut command = host.command(program());
         command.args(["run", "--config"]).arg(&file);
         command.envs(environment.iter().copied());
         let yaml = format!("api: {{ socket: {} }}\n{}", socket.display(), as_told(yaml));
         fs::write(&file, yaml).unwrap();
-        let process = Process::start(command, &lab.file("gateway.log"));
+        let process = Process::start(command, &lab.file(&format!("{name}.log")));
         Gateway {
             process,
             host,
@@ -292,6 +317,12 @@ services:
             of("received") + of("taken_over") + of("made")
                 == of("sent") + of("handed_over") + of("dropped") + of("consumed") + of("held")
         })
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn crash(mut self) {
+        self.process.signal("KILL");
+        self.process.end("the gateway", PATIENCE);
     }
 
     /// Asserts that every packet is accounted for, that the gateway ends in order when told, and that nothing in it

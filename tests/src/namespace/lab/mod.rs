@@ -50,7 +50,7 @@ pub(crate) const DR: &str = "203.0.113.101";
 pub(crate) const CLIENT: &str = "203.0.113.1";
 
 /// The namespaces, by what they are.
-const HOSTS: [&str; 5] = ["client", "gateway", "switch", "server1", "server2"];
+const HOSTS: [&str; 6] = ["client", "gateway", "gateway2", "switch", "server1", "server2"];
 
 static LABS: AtomicU32 = AtomicU32::new(0);
 
