@@ -1,24 +1,36 @@
 //! Ports in memory: what is put in at one end comes out at the other. For tests and `tidegate replay`.
+//! [`MemoryCrew`](super::MemoryCrew) carries what workers hand over to each other.
 
 use super::io::{Arrival, BURST, Io, PacketBurst};
 use crate::packet::{PortId, TestPacket};
 use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 
-/// In-memory ports of one worker.
+/// In-memory ports of one worker, and its ends of the rings to the others.
 #[derive(Debug, Default)]
 pub struct MemoryIo {
     arriving: Vec<VecDeque<TestPacket>>,
     sent: Vec<(PortId, Vec<u8>)>,
+    handed: Vec<(u8, Arrival, TestPacket)>,
+    /// Packets that `handed` takes.
+    room: usize,
+    coming: VecDeque<(Arrival, TestPacket)>,
 }
 
 impl MemoryIo {
-    /// As many ports.
+    /// As many ports, of a worker that has nobody to hand anything to.
     #[must_use]
     pub fn new(ports: usize) -> MemoryIo {
+        MemoryIo::beside_others(ports, 0)
+    }
+
+    /// As many ports, of a worker that may hand over so many packets before they are carried on.
+    #[must_use]
+    pub fn beside_others(ports: usize, room: usize) -> MemoryIo {
         MemoryIo {
             arriving: vec![VecDeque::new(); ports],
-            sent: Vec::new(),
+            room,
+            ..MemoryIo::default()
         }
     }
 
@@ -27,15 +39,25 @@ impl MemoryIo {
         self.arriving[usize::from(port.0)].push_back(TestPacket::new(frame));
     }
 
-    /// Whether frames wait to be received.
+    /// Whether something waits for the next turn: a frame, or what another worker has handed over.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.arriving.iter().any(|queue| !queue.is_empty())
+        !self.coming.is_empty() || self.arriving.iter().any(|queue| !queue.is_empty())
     }
 
     /// Takes what has been sent, in order: the port and the frame.
     pub fn take_sent(&mut self) -> Vec<(PortId, Vec<u8>)> {
         std::mem::take(&mut self.sent)
+    }
+
+    /// Takes what has been handed over, in order, and to whom.
+    pub(super) fn take_handed(&mut self) -> Vec<(u8, Arrival, TestPacket)> {
+        std::mem::take(&mut self.handed)
+    }
+
+    /// Something that another worker has handed over.
+    pub(super) fn come(&mut self, arrival: Arrival, packet: TestPacket) {
+        self.coming.push_back((arrival, packet));
     }
 }
 
@@ -62,10 +84,16 @@ impl Io for MemoryIo {
         Some(TestPacket::large())
     }
 
-    /// One worker only: there is nobody to hand anything to.
-    fn hand_over(&mut self, _worker: u8, _arrival: Arrival, packet: TestPacket) -> Result<(), TestPacket> {
-        Err(packet)
+    fn hand_over(&mut self, worker: u8, arrival: Arrival, packet: TestPacket) -> Result<(), TestPacket> {
+        if self.handed.len() == self.room {
+            return Err(packet);
+        }
+        self.handed.push((worker, arrival, packet));
+        Ok(())
     }
 
-    fn take_over(&mut self, _burst: &mut ArrayVec<(Arrival, TestPacket), BURST>) {}
+    fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, TestPacket), BURST>) {
+        let count = self.coming.len().min(burst.remaining_capacity());
+        burst.extend(self.coming.drain(..count));
+    }
 }

@@ -15,6 +15,10 @@ pub(super) enum Verdict {
     Passed,
     /// As expected under these rules.
     Deviating(BTreeSet<Reason>),
+    /// Several workers: right by the rules of [`turns`](super::turns).
+    InTurns,
+    /// Several workers: right where one of them has all connections.
+    ByOneWorker,
     Unsupported(&'static Row),
     Failed(Vec<Failure>),
 }
@@ -89,6 +93,14 @@ impl<'a> Check<'a> {
         });
     }
 
+    /// Takes another's verdict on what was recorded and what is seen.
+    pub(super) fn judge(&mut self, expected: &str, seen: &str, verdict: Result<(), String>) {
+        self.checks += 1;
+        if let Err(problem) = verdict {
+            self.fail(expected, &format!("{seen}: {problem}"));
+        }
+    }
+
     /// Compares; a rule that changes the expectation is asked first.
     pub(super) fn expect(&mut self, expected: Expected, seen: &Expected) {
         // A setting that is taken shows nothing of what the gateway then does.
@@ -131,6 +143,8 @@ pub struct Report {
     passed: usize,
     deviating: BTreeMap<Reason, Vec<String>>,
     deviated: usize,
+    in_turns: usize,
+    by_one_worker: usize,
     unsupported: BTreeMap<(u8, &'static str), usize>,
     failed: usize,
     lines: Vec<String>,
@@ -149,6 +163,8 @@ impl Report {
                         .push(format!("{file}: {scenario}"));
                 }
             }
+            Verdict::InTurns => self.in_turns += 1,
+            Verdict::ByOneWorker => self.by_one_worker += 1,
             Verdict::Unsupported(row) => *self.unsupported.entry((row.issue, row.what)).or_default() += 1,
             Verdict::Failed(failures) => {
                 self.failed += 1;
@@ -177,11 +193,23 @@ impl Report {
         self.failed == 0 && self.passed + self.deviated > 0
     }
 
+    /// How much failed.
+    #[must_use]
+    pub fn failed(&self) -> usize {
+        self.failed
+    }
+
     /// The last line.
     #[must_use]
     pub fn summary(&self) -> String {
+        self.summary_of(self.failed)
+    }
+
+    /// The same with another number of failures.
+    #[must_use]
+    pub fn summary_of(&self, failed: usize) -> String {
         let unsupported: usize = self.unsupported.values().sum();
-        let (passed, deviating, failed) = (self.passed, self.deviated, self.failed);
+        let (passed, deviating) = (self.passed, self.deviated);
         format!("golden: {passed} passed, {deviating} deviating, {unsupported} unsupported, {failed} failed")
     }
 
@@ -191,18 +219,26 @@ impl Report {
         &self.lines
     }
 
-    /// Prints failures, deviations with their reasons, what is unsupported, and the summary.
-    pub fn print(&self) {
-        self.lines.iter().for_each(|line| println!("{line}"));
+    /// Prints failures, deviations with their reasons, what is unsupported, and all of it in numbers.
+    pub fn print(&self, gateway: &str) {
+        self.lines.iter().for_each(|line| println!("{gateway}: {line}"));
         for ((what, reason), scenarios) in &self.deviating {
-            println!("deviating, {} scenarios: {what}: {reason}", scenarios.len());
+            println!(
+                "{gateway}: deviating, {} scenarios: {what}: {reason}",
+                scenarios.len()
+            );
         }
         for ((issue, what), count) in &self.unsupported {
-            println!("unsupported until issue {issue}, {count} scenarios: {what}");
+            println!("{gateway}: unsupported until issue {issue}, {count} scenarios: {what}");
         }
         if self.failed == 0 && !self.good() {
-            println!("nothing was replayed");
+            println!("{gateway}: nothing was replayed");
         }
-        println!("{}", self.summary());
+        let unsupported: usize = self.unsupported.values().sum();
+        println!(
+            "{gateway}: {} to the letter, {} in other turns, {} by one of the workers, {} deviating, {unsupported} \
+             unsupported, {} failed",
+            self.passed, self.in_turns, self.by_one_worker, self.deviated, self.failed
+        );
     }
 }

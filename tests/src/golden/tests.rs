@@ -211,7 +211,7 @@ fn a_rule_changes_what_is_expected_and_only_where_it_applies() {
         },
     }];
     let folder = Folder::new("rules").with("sched/rr.json", "\"expect\": \"rs3\"", "\"expect\": \"rs9\"");
-    let report = replay_with(&folder.0, &fake, &rules);
+    let report = replay_with(&folder.0, &fake, &rules, 1);
     assert_eq!(
         report.summary(),
         "golden: 18 passed, 1 deviating, 0 unsupported, 3 failed"

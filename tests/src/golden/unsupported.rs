@@ -64,7 +64,15 @@ pub(super) static VIEW: Row = row(8, "what ipvsadm shows in the middle of a scen
 /// The row for the saved table after a command: the command itself is compared.
 pub(super) static SAVED: Row = row(8, "what ipvsadm saves after a command", |_| false);
 
-/// The row that covers a whole scenario.
-pub(super) fn whole(facts: &Facts) -> Option<&'static Row> {
+/// The row for what takes one worker.
+static PERSISTENCE: Row = row(4, "persistence with several workers", |f| {
+    f.is_persistent && f.kind != Kind::Errors
+});
+
+/// The row that covers a whole scenario, on a gateway of so many workers.
+pub(super) fn whole(facts: &Facts, workers: u8) -> Option<&'static Row> {
+    if workers > 1 && (PERSISTENCE.covers)(facts) {
+        return Some(&PERSISTENCE);
+    }
     TABLE.iter().find(|row| (row.covers)(facts))
 }

@@ -1,0 +1,247 @@
+//! What several workers do otherwise than a lone one. `rr`, `wrr`, `lblc` and `lblcr` go by what they have picked before,
+//! and each worker knows of its own picks alone. So a connection may go to another server than in the recording, and what
+//! comes after it is judged by where it went:
+//!
+//! - it goes to a server that takes connections, and is refused when the recorded one is; only where servers have
+//!   thresholds may other servers be full;
+//! - all of its packets go there, until that server is removed;
+//! - the counts of each server are those of the connections that went there;
+//! - by `rr` and `wrr`, no server gets more or less than in the recording by more than its turns in one cycle for each
+//!   worker, and after each edit once more.
+//!
+//! All that goes by the clients, the servers' weights, or their connections is the same to the letter and not judged here.
+
+use super::facts::Facts;
+use super::recording::{Counted, SchedEvent};
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use tidegate::ipvsadm::{self, Command};
+
+/// What the recording has, and what the gateway does.
+#[derive(Clone, Default)]
+struct Both<T> {
+    recorded: T,
+    seen: T,
+}
+
+/// A connection by its ends: the client's, and what it asked for.
+type Flow = (SocketAddr, SocketAddr);
+
+struct Connection {
+    server: Both<String>,
+    is_active: bool,
+}
+
+/// A server of the table.
+#[derive(Clone, Copy)]
+struct Server {
+    weight: u32,
+    has_threshold: bool,
+}
+
+/// Judges a scheduler scenario by the rules above.
+pub(super) struct Turns {
+    workers: u32,
+    one_packet: bool,
+    /// Whether picks go by turns alone, so that they are even.
+    is_even: bool,
+    table: BTreeMap<IpAddr, Server>,
+    addresses: BTreeMap<String, IpAddr>,
+    /// The most turns that each server has had in a cycle.
+    turns: BTreeMap<String, u32>,
+    connections: HashMap<Flow, Connection>,
+    opened: BTreeMap<String, Both<u32>>,
+    edits: u32,
+}
+
+impl Turns {
+    /// For a gateway of so many workers.
+    pub(super) fn new(workers: u8, facts: &Facts) -> Turns {
+        Turns {
+            workers: workers.into(),
+            one_packet: facts.one_packet,
+            is_even: facts
+                .schedulers
+                .iter()
+                .all(|name| ["rr", "wrr"].contains(&&**name)),
+            table: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            connections: HashMap::new(),
+            opened: BTreeMap::new(),
+            edits: 0,
+        }
+    }
+
+    /// Takes note of a command, and of the servers that the scenario has named.
+    pub(super) fn command(&mut self, line: &str, addresses: &BTreeMap<String, IpAddr>) {
+        self.addresses.clone_from(addresses);
+        match ipvsadm::parse_line(line) {
+            Ok(Command::AddServer(_, server) | Command::EditServer(_, server)) => {
+                let row = Server {
+                    weight: server.weight,
+                    has_threshold: server.upper_threshold != 0,
+                };
+                self.table.insert(server.endpoint.address, row);
+            }
+            Ok(Command::DeleteServer(_, endpoint)) => {
+                self.table.remove(&endpoint.address);
+            }
+            Ok(Command::Clear) => self.table.clear(),
+            _ => {}
+        }
+        if !self.connections.is_empty() {
+            self.edits += 1;
+        }
+        let divisor = self
+            .table
+            .values()
+            .fold(0, |all, server| gcd(all, server.weight))
+            .max(1);
+        for (name, address) in &self.addresses {
+            if let Some(server) = self.table.get(address) {
+                let most = self.turns.entry(name.clone()).or_insert(1);
+                *most = (*most).max(server.weight / divisor);
+            }
+        }
+    }
+
+    /// Connections may end by themselves from here on.
+    pub(super) fn time_passes(&mut self) {
+        self.connections.clear();
+    }
+
+    fn row(&self, name: &str) -> Option<&Server> {
+        self.table.get(self.addresses.get(name)?)
+    }
+
+    /// Judges where packets of a connection went.
+    pub(super) fn went(
+        &mut self,
+        event: &SchedEvent,
+        flow: Flow,
+        expected: &str,
+        seen: &str,
+    ) -> Result<(), String> {
+        if let Some(known) = self.connections.get(&flow).filter(|_| !self.one_packet) {
+            let goes = |server: &str| {
+                if self.row(server).is_some() {
+                    server.to_owned()
+                } else {
+                    "drop".to_owned()
+                }
+            };
+            if goes(&known.server.recorded) == expected {
+                let due = goes(&known.server.seen);
+                if seen != due {
+                    return Err(format!("its connection has gone to {}", known.server.seen));
+                }
+                self.lives_on(&event.op, flow);
+                return Ok(());
+            }
+        }
+        self.begins(event, flow, expected, seen)
+    }
+
+    fn lives_on(&mut self, op: &str, flow: Flow) {
+        if let Some(connection) = self.connections.get_mut(&flow) {
+            match op {
+                "fin" | "rst" => connection.is_active = false,
+                _ => {}
+            }
+        }
+    }
+
+    fn begins(&mut self, event: &SchedEvent, flow: Flow, expected: &str, seen: &str) -> Result<(), String> {
+        let is_server = |name: &str| self.addresses.contains_key(name);
+        let full = |name: &str| self.row(name).is_some_and(|server| server.has_threshold);
+        match (is_server(expected), is_server(seen)) {
+            (false, false) if expected == seen => return Ok(()),
+            (true, true) => {}
+            // Another worker's connections have filled other servers.
+            (false, true) if expected.starts_with("icmp") && full(seen) => {}
+            (true, false) if seen.starts_with("icmp") && full(expected) => return Ok(()),
+            _ => return Err("it is no question of turns".to_owned()),
+        }
+        if self.row(seen).is_none_or(|server| server.weight == 0) {
+            return Err("it takes no connections".to_owned());
+        }
+        self.opened.entry(expected.to_owned()).or_default().recorded += 1;
+        self.opened.entry(seen.to_owned()).or_default().seen += 1;
+        let connection = Connection {
+            server: Both {
+                recorded: expected.to_owned(),
+                seen: seen.to_owned(),
+            },
+            is_active: event.op != "udp",
+        };
+        if !self.one_packet {
+            self.connections.insert(flow, connection);
+        }
+        Ok(())
+    }
+
+    /// The counts of a server by the connections that have gone there.
+    fn count(&self, of: impl Fn(&Connection) -> bool) -> (u32, u32) {
+        let mine = self.connections.values().filter(|connection| of(connection));
+        mine.fold((0, 0), |(active, inactive), connection| {
+            (
+                active + u32::from(connection.is_active),
+                inactive + u32::from(!connection.is_active),
+            )
+        })
+    }
+
+    /// Judges all counts at once: where the rules above give those of the recording, they have to give the gateway's, and
+    /// else the sums have to agree.
+    pub(super) fn counts(
+        &self,
+        recorded: &Counted,
+        seen: &BTreeMap<String, Option<(u32, u32)>>,
+    ) -> Result<(), String> {
+        let is_right = recorded
+            .iter()
+            .all(|(name, counts)| self.count(|one| one.server.recorded == *name) == *counts);
+        let mut sums = Both::<u32>::default();
+        for (name, counts) in seen {
+            if counts.is_some() != recorded.contains_key(name) {
+                return Err(format!("{name} is a server in one of them only"));
+            }
+            let Some((active, inactive)) = *counts else {
+                continue;
+            };
+            let due = self.count(|one| one.server.seen == *name);
+            if is_right && due != (active, inactive) {
+                return Err(format!("{name} has {due:?} by the connections that went there"));
+            }
+            sums.seen += active + inactive;
+        }
+        sums.recorded = recorded
+            .values()
+            .map(|(active, inactive)| active + inactive)
+            .sum();
+        if !is_right && sums.recorded != sums.seen {
+            return Err(format!("{} connections instead of {}", sums.seen, sums.recorded));
+        }
+        Ok(())
+    }
+
+    /// Judges how even it all was.
+    pub(super) fn shares(&self) -> Result<(), String> {
+        for (name, opened) in self.opened.iter().filter(|_| self.is_even) {
+            let cycle = self.turns.get(name).copied().unwrap_or(1);
+            let bound = self.workers * cycle * (1 + self.edits);
+            if opened.recorded.abs_diff(opened.seen) > bound {
+                return Err(format!(
+                    "{name} got {} connections instead of {}, which is more than {bound} apart",
+                    opened.seen, opened.recorded
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
