@@ -91,7 +91,10 @@ impl Replay {
     /// The configuration contradicts itself, it has what several workers cannot do, or memory is short.
     pub fn with_workers(config: &Config, workers: u8, spread: Spread) -> Result<Replay, ReplayError> {
         if workers > 1
-            && let Some(service) = config.persistent_service()
+            && let Some(service) = config
+                .services
+                .iter()
+                .find(|service| service.persistence.is_some())
         {
             return Err(ReplayError::Persistence(service.name.clone()));
         }

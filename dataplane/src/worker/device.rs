@@ -62,8 +62,7 @@ impl Rss {
 pub enum Device {
     /// By RSS.
     Rss(Rss),
-    /// By RSS, but its hash is one more than it should be: with the shards dealt out in turn, what it should bring
-    /// home arrives at another worker.
+    /// By RSS, but of a wrong hash: one whose queue is that after the right one, so that nothing arrives at home.
     WrongHash(Rss),
     /// Each frame to any queue, two of a connection to different ones.
     Random {
@@ -79,7 +78,10 @@ impl Device {
     pub fn queue(&mut self, frame: &[u8]) -> u16 {
         match self {
             Device::Rss(rss) => rss.queue_of(rss.hash(frame)),
-            Device::WrongHash(rss) => rss.queue_of(rss.hash(frame).map(|hash| hash.wrapping_add(1))),
+            Device::WrongHash(rss) => {
+                let queues = rss.redirection.iter().max().map_or(1, |highest| highest + 1);
+                (rss.queue_of(rss.hash(frame)) + 1) % queues
+            }
             Device::Random { queues, state } => {
                 *state = state
                     .wrapping_mul(6_364_136_223_846_793_005)

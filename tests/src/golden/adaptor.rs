@@ -123,11 +123,6 @@ impl Gateway for Engine {
         }
     }
 
-    fn is_by_one_worker(&self) -> bool {
-        let mut others = self.replay.stats().iter().skip(1);
-        others.all(|stats| stats.opened.get() == 0)
-    }
-
     fn advance(&mut self, by: Duration) {
         let caught_up = by.min(self.ahead);
         self.ahead -= caught_up;

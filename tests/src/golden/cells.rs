@@ -23,10 +23,15 @@ impl Cell {
         spread: Spread::Rss,
     };
 
-    /// All that there are. A lone worker has every queue, whatever arrives there.
+    /// One worker, and those of several that `TIDEGATE_WORKERS` names; 2 to 4 unless it is set. A lone worker has every
+    /// queue, whatever arrives there.
     fn all() -> Vec<Cell> {
+        let told = std::env::var("TIDEGATE_WORKERS").ok();
+        let told = told.and_then(|told| told.split('x').next().and_then(|number| number.parse().ok()));
+        let counts = told.map_or(2..=4, |workers: u8| workers..=workers);
         let spreads = [Spread::Rss, Spread::Random, Spread::WrongHash];
-        let several = (2..=4).flat_map(|workers| spreads.map(|spread| Cell { workers, spread }));
+        let several = counts.flat_map(|workers| spreads.map(|spread| Cell { workers, spread }));
+        let several = several.filter(|cell| cell.workers > 1);
         std::iter::once(Cell::ALONE).chain(several).collect()
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Facts {
     pub(super) is_persistent: bool,
     /// Whether a service schedules each packet by itself.
     pub(super) one_packet: bool,
+    /// Whether a server has thresholds.
+    pub(super) has_thresholds: bool,
 }
 
 /// The facts of a recording.
@@ -66,6 +68,7 @@ pub(super) fn none() -> Facts {
         schedulers: BTreeSet::new(),
         is_persistent: false,
         one_packet: false,
+        has_thresholds: false,
     }
 }
 
@@ -110,6 +113,7 @@ impl Facts {
                 self.one_packet |= service.one_packet;
             }
             Command::AddServer(_, server) | Command::EditServer(_, server) => {
+                self.has_thresholds |= server.upper_threshold != 0;
                 if let Forwarding::Tun(Tunnel::Gue { port, .. }) = server.forwarding {
                     self.gue_port = Some(port);
                 }

@@ -393,10 +393,6 @@ impl Gateway for Fake {
 
     fn look_round(&mut self) {}
 
-    fn is_by_one_worker(&self) -> bool {
-        true
-    }
-
     fn advance(&mut self, by: Duration) {
         self.now += by;
         let now = self.now;

@@ -24,6 +24,9 @@ pub(super) fn replay(
     }
     for (number, event) in scenario.events.iter().enumerate() {
         check.at(Some(number), &event.op);
+        if check.facts().has_thresholds {
+            gateway.look_round();
+        }
         self::event(event, gateway, check).map_err(|problem| format!("event {number}: {problem}"))?;
         if let Some(conns) = &event.conns {
             table(conns, gateway, check);

@@ -83,8 +83,6 @@ pub trait Gateway {
     fn inject(&mut self, port: Port, frame: &[u8]) -> Injected;
     /// Lets workers see what the others have, as they do every 10 ms; no time passes in the recording.
     fn look_round(&mut self);
-    /// Whether all connections so far have been opened by the first worker.
-    fn is_by_one_worker(&self) -> bool;
     /// Time passes.
     fn advance(&mut self, by: Duration);
     /// The connection table, in any order.

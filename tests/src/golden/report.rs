@@ -17,8 +17,8 @@ pub(super) enum Verdict {
     Deviating(BTreeSet<Reason>),
     /// Several workers: right by the rules of [`turns`](super::turns).
     InTurns,
-    /// Several workers: right where one of them has all connections.
-    ByOneWorker,
+    /// Several workers: right with clients dealt out in another way.
+    ByAnotherSeed,
     Unsupported(&'static Row),
     Failed(Vec<Failure>),
 }
@@ -144,7 +144,7 @@ pub struct Report {
     deviating: BTreeMap<Reason, Vec<String>>,
     deviated: usize,
     in_turns: usize,
-    by_one_worker: usize,
+    by_another_seed: Vec<String>,
     unsupported: BTreeMap<(u8, &'static str), usize>,
     failed: usize,
     lines: Vec<String>,
@@ -164,7 +164,7 @@ impl Report {
                 }
             }
             Verdict::InTurns => self.in_turns += 1,
-            Verdict::ByOneWorker => self.by_one_worker += 1,
+            Verdict::ByAnotherSeed => self.by_another_seed.push(format!("{file}: {scenario}")),
             Verdict::Unsupported(row) => *self.unsupported.entry((row.issue, row.what)).or_default() += 1,
             Verdict::Failed(failures) => {
                 self.failed += 1;
@@ -231,14 +231,21 @@ impl Report {
         for ((issue, what), count) in &self.unsupported {
             println!("{gateway}: unsupported until issue {issue}, {count} scenarios: {what}");
         }
+        for scenario in &self.by_another_seed {
+            println!("{gateway}: under another seed: {scenario}");
+        }
         if self.failed == 0 && !self.good() {
             println!("{gateway}: nothing was replayed");
         }
         let unsupported: usize = self.unsupported.values().sum();
         println!(
-            "{gateway}: {} to the letter, {} in other turns, {} by one of the workers, {} deviating, {unsupported} \
+            "{gateway}: {} to the letter, {} in other turns, {} under another seed, {} deviating, {unsupported} \
              unsupported, {} failed",
-            self.passed, self.in_turns, self.by_one_worker, self.deviated, self.failed
+            self.passed,
+            self.in_turns,
+            self.by_another_seed.len(),
+            self.deviated,
+            self.failed
         );
     }
 }

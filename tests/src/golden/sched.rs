@@ -122,6 +122,7 @@ impl Replay<'_> {
             (None, "wait", Some(ms)) => self.gateway.advance(Duration::from_millis(ms)),
             _ => {}
         }
+        self.gateway.look_round();
         match event.op.as_str() {
             "wait" | "counts" => Ok(()),
             "sysctl" => {
@@ -165,7 +166,6 @@ impl Replay<'_> {
             _ => vec![frames::udp(source, target, b"hello")],
         };
         let dr = self.scenario.fwd == "dr";
-        self.gateway.look_round();
         let injected: Vec<_> = packets
             .iter()
             .map(|packet| self.gateway.inject(Port::Wan, &frames::frame(Port::Wan, packet)))
