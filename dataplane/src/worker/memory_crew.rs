@@ -165,10 +165,4 @@ impl MemoryCrew {
     pub fn mailboxes(&self) -> &[Arc<Mailbox>] {
         &self.mailboxes
     }
-
-    /// The workers themselves, for tests that look into them.
-    #[cfg(test)]
-    pub(super) fn workers(&self) -> &[Worker<MemoryIo, TagIndex>] {
-        &self.workers
-    }
 }

@@ -8,6 +8,7 @@ mod bound;
 mod capacity;
 pub(crate) mod carried;
 mod checksums;
+mod devices;
 mod discovery;
 mod endings;
 mod errors;

@@ -44,6 +44,7 @@ pub(super) struct Check<'a> {
     reasons: BTreeSet<Reason>,
     skipped: Option<&'static Row>,
     checks: usize,
+    any_server: bool,
 }
 
 impl<'a> Check<'a> {
@@ -58,7 +59,18 @@ impl<'a> Check<'a> {
             reasons: BTreeSet::new(),
             skipped: None,
             checks: 0,
+            any_server: false,
         }
+    }
+
+    /// Which server packets go to is not compared from here on.
+    pub(super) fn let_any_server(&mut self) {
+        self.any_server = true;
+    }
+
+    /// Whether that is not compared.
+    pub(super) fn lets_any_server(&self) -> bool {
+        self.any_server
     }
 
     /// From here on it is about this event.

@@ -225,3 +225,27 @@ fn every_recording_of_this_repository_has_a_shape() {
         assert!(!recording::load(&file).unwrap().is_empty());
     }
 }
+
+/// What several workers may do otherwise is the order of servers, and nothing else.
+#[test]
+fn several_workers_may_take_other_turns_and_nothing_else() {
+    let other = |from: &str, to: &str, workers| {
+        let folder = Folder::new("turns").with("sched/rr.json", from, to);
+        let report = replay_with(&folder.0, &fake, RULES, workers);
+        (report.summary(), report.failures().join("\n"))
+    };
+    let (from, to) = ("\"expect\": \"rs3\"", "\"expect\": \"rs2\"");
+    assert!(other(from, to, 1).1.contains("rr-equal"));
+    // The model has no IPv6, no SCTP and no wrr.
+    assert!(
+        other(from, to, 2).0.contains(" 3 failed"),
+        "{:?}",
+        other(from, to, 2)
+    );
+    assert!(!other(from, to, 2).1.contains("rr-equal"));
+    let refused = other(from, "\"expect\": \"icmp:3/3\"", 2).1;
+    assert!(
+        refused.contains("rr-equal: event 0 (syn)\n  expected icmp:3/3"),
+        "{refused}"
+    );
+}

@@ -12,7 +12,9 @@
 //! All that goes by the clients, the servers' weights, or their connections is the same to the letter and not judged here.
 
 use super::facts::Facts;
+use super::frames;
 use super::recording::{Counted, SchedEvent};
+use super::rules::Packet;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use tidegate::ipvsadm::{self, Command};
@@ -244,6 +246,143 @@ impl Turns {
     }
 }
 
+/// A packet to a server as it would be to any other: without its name and its address, and without checksums, which have
+/// the address in them.
+pub(super) fn to_any_server(mut packet: Packet) -> Packet {
+    let Some(mut bytes) = frames::unhex(&packet.hex)
+        .ok()
+        .filter(|_| packet.to.starts_with("rs"))
+    else {
+        return packet;
+    };
+    let (address, prefix): (_, &[u8]) = match bytes.first().map_or(0, |byte| byte >> 4) {
+        4 => (16..20, &[192, 168, 1]),
+        _ => (24..40, &[0xfd, 0x01]),
+    };
+    "rs".clone_into(&mut packet.to);
+    let is_server = bytes
+        .get(address.clone())
+        .is_some_and(|bytes| bytes.starts_with(prefix));
+    if let Some((protocol, at)) = frames::transport(&bytes).filter(|_| is_server) {
+        let checksum = match protocol {
+            frames::TCP => Some(at + 16..at + 18),
+            frames::UDP => Some(at + 6..at + 8),
+            _ => None,
+        };
+        let header = (address.start == 16).then_some(10..12);
+        for range in [Some(address), checksum, header].into_iter().flatten() {
+            if let Some(range) = bytes.get_mut(range) {
+                range.fill(0);
+            }
+        }
+    }
+    packet.hex = frames::hex(&bytes);
+    packet
+}
+
 fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A judge of two workers over rs1 and rs2 of weight 1 and rs3 of weight 0.
+    fn judge() -> Turns {
+        let facts = Facts {
+            schedulers: ["rr".to_owned()].into(),
+            ..super::super::facts::none()
+        };
+        let mut turns = Turns::new(2, &facts);
+        let names = [("rs1", "10.0.0.1"), ("rs2", "10.0.0.2"), ("rs3", "10.0.0.3")];
+        let addresses = names.map(|(name, address)| (name.to_owned(), address.parse().unwrap()));
+        for (address, weight) in [(1, 1), (2, 1), (3, 0)] {
+            let line = format!("-a -t 10.9.9.9:80 -r 10.0.0.{address}:80 -g -w {weight}");
+            turns.command(&line, &addresses.clone().into());
+        }
+        turns
+    }
+
+    fn went(turns: &mut Turns, op: &str, client: u16, expected: &str, seen: &str) -> Result<(), String> {
+        let event = serde_json::from_str(&format!("{{\"op\": \"{op}\"}}")).unwrap();
+        let flow = (
+            SocketAddr::from(([10, 1, 0, 1], client)),
+            SocketAddr::from(([10, 9, 9, 9], 80)),
+        );
+        turns.went(&event, flow, expected, seen)
+    }
+
+    #[test]
+    fn a_packet_to_a_server_is_one_to_any_server_and_the_same_else() {
+        let to = |name: &str, address: &str, flags| {
+            let ends = ["10.1.0.1:1024".parse().unwrap(), address.parse().unwrap()];
+            to_any_server(Packet {
+                side: "rs".to_owned(),
+                to: name.to_owned(),
+                hex: frames::hex(&frames::tcp(ends[0], ends[1], flags, 1, 2)),
+            })
+        };
+        let first = to("rs1", "192.168.1.11:80", frames::ACK);
+        assert_eq!(first, to("rs2", "192.168.1.12:80", frames::ACK));
+        assert_ne!(first, to("rs2", "192.168.1.12:81", frames::ACK));
+        assert_ne!(first, to("rs2", "192.168.1.12:80", frames::SYN));
+        // In DR the address is the VIP, which has to be right.
+        assert_ne!(to("rs1", "10.0.0.100:80", 2), to("rs2", "10.0.0.101:80", 2));
+    }
+
+    #[test]
+    fn a_connection_may_begin_at_any_server_that_takes_connections_and_stays_there() {
+        let mut turns = judge();
+        assert_eq!(went(&mut turns, "syn", 1, "rs1", "rs2"), Ok(()));
+        assert_eq!(went(&mut turns, "data", 1, "rs1", "rs2"), Ok(()));
+        assert!(went(&mut turns, "data", 1, "rs1", "rs1").is_err(), "it has moved");
+        assert!(went(&mut turns, "syn", 2, "rs1", "rs3").is_err(), "weight 0");
+        assert!(went(&mut turns, "syn", 3, "rs1", "icmp:3/3").is_err(), "refused");
+        assert!(went(&mut turns, "syn", 4, "icmp:3/3", "rs1").is_err(), "let in");
+        assert!(went(&mut turns, "syn", 5, "rs1", "rs1+rst").is_err());
+        // Its server goes away, the recorded one does not.
+        let addresses = turns.addresses.clone();
+        turns.command("-d -t 10.9.9.9:80 -r 10.0.0.2:80", &addresses);
+        assert!(went(&mut turns, "data", 1, "rs1", "rs2").is_err());
+        assert_eq!(went(&mut turns, "data", 1, "rs1", "drop"), Ok(()));
+    }
+
+    #[test]
+    fn counts_are_those_of_the_connections_that_went_there() {
+        let mut turns = judge();
+        for (client, expected, seen) in [(1, "rs1", "rs2"), (2, "rs2", "rs2"), (3, "rs1", "rs1")] {
+            assert_eq!(went(&mut turns, "syn", client, expected, seen), Ok(()));
+        }
+        assert_eq!(went(&mut turns, "rst", 2, "rs2", "rs2"), Ok(()));
+        let recorded: Counted = [("rs1", (2, 0)), ("rs2", (0, 1))]
+            .map(|(name, counts)| (name.to_owned(), counts))
+            .into();
+        let seen = |rs1, rs2| [("rs1".to_owned(), rs1), ("rs2".to_owned(), rs2)].into();
+        assert_eq!(turns.counts(&recorded, &seen(Some((1, 0)), Some((1, 1)))), Ok(()));
+        for (rs1, rs2) in [
+            (Some((2, 0)), Some((0, 1))),
+            (Some((1, 0)), Some((2, 0))),
+            (Some((1, 0)), None),
+        ] {
+            assert!(
+                turns.counts(&recorded, &seen(rs1, rs2)).is_err(),
+                "{rs1:?} {rs2:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_server_gets_much_more_than_in_the_recording() {
+        let mut turns = judge();
+        for client in 0..8 {
+            let expected = if client % 2 == 0 { "rs1" } else { "rs2" };
+            let seen = if client < 4 { "rs1" } else { expected };
+            assert_eq!(went(&mut turns, "syn", client, expected, seen), Ok(()));
+            // Two workers: as many more than recorded.
+            assert_eq!(turns.shares(), Ok(()));
+        }
+        assert_eq!(went(&mut turns, "syn", 8, "rs2", "rs1"), Ok(()));
+        assert!(turns.shares().is_err());
+    }
 }

@@ -128,7 +128,7 @@ fn key_and_table_can_be_set() {
     let [from, to] = [VECTORS[0].0, VECTORS[0].1].map(|end| end.parse().unwrap());
     let frame = frame(&Wire::tcp(from, to, SYN, b""));
     let hash = VECTORS[0].3;
-    for entries in [1, 2, 64, 128, 512, 500] {
+    for entries in [1u16, 2, 64, 128, 512, 500] {
         let entry = hash % u32::from(entries.next_power_of_two());
         assert_eq!(u32::from(Device::Rss(device(KEY, entries)).queue(&frame)), entry);
     }

@@ -5,24 +5,73 @@ use super::frames::*;
 use super::plan::*;
 use super::wire::*;
 use crate::drops::DropReason;
-use crate::flow::Mode;
-use crate::packet::PortId;
+use crate::flow::{Mode, TagIndex};
+use crate::packet::{PortId, TestPacket};
 use crate::service::Protocol;
 use crate::time::Tick;
 use crate::worker::shard::{ShardKey, ShardMap};
-use crate::worker::{HandOver, MemoryCrew, SentBy, WorkerStats};
+use crate::worker::{Arrival, BURST, Io, Mailbox, MemoryIo, Order, PacketBurst, Worker, WorkerStats};
+use arrayvec::ArrayVec;
+use std::collections::VecDeque;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 const WORKERS: u8 = 3;
 
-/// The workers of one gateway, and what tests know of them.
+/// Ports in memory, and rings to the other workers that hold so many packets.
+pub(super) struct Fabric {
+    ports: MemoryIo,
+    handed: Vec<(u8, Arrival, TestPacket)>,
+    room: usize,
+    coming: VecDeque<(Arrival, TestPacket)>,
+}
+
+impl Io for Fabric {
+    type Packet = TestPacket;
+
+    fn receive(&mut self, port: PortId, burst: &mut PacketBurst<TestPacket>) {
+        self.ports.receive(port, burst);
+    }
+
+    fn transmit(&mut self, port: PortId, burst: &mut PacketBurst<TestPacket>) {
+        self.ports.transmit(port, burst);
+    }
+
+    fn allocate(&mut self) -> Option<TestPacket> {
+        self.ports.allocate()
+    }
+
+    fn allocate_large(&mut self) -> Option<TestPacket> {
+        self.ports.allocate_large()
+    }
+
+    fn hand_over(&mut self, worker: u8, arrival: Arrival, packet: TestPacket) -> Result<(), TestPacket> {
+        if self.handed.len() == self.room {
+            return Err(packet);
+        }
+        self.handed.push((worker, arrival, packet));
+        Ok(())
+    }
+
+    fn take_over(&mut self, burst: &mut ArrayVec<(Arrival, TestPacket), BURST>) {
+        let count = self.coming.len().min(burst.remaining_capacity());
+        burst.extend(self.coming.drain(..count));
+    }
+}
+
+/// Who handed a packet over, and to whom.
+pub(super) type HandOver = (u8, u8);
+/// Who sent a frame, by which port.
+pub(super) type SentBy = (u8, PortId, Vec<u8>);
+
+/// The workers of one gateway, their packets carried from ring to ring by hand.
 pub(super) struct Team {
-    pub(super) crew: MemoryCrew,
+    workers: Vec<Worker<Fabric, TagIndex>>,
     pub(super) stats: Vec<Arc<WorkerStats>>,
+    mailboxes: Vec<Arc<Mailbox>>,
     plan: Plan,
-    pub(super) key: ShardKey,
-    pub(super) shards: ShardMap,
+    key: ShardKey,
+    shards: ShardMap,
     now: Tick,
 }
 
@@ -40,12 +89,33 @@ impl Team {
 
     /// As many workers as the plan says.
     pub(super) fn of(mut plan: Plan, room: usize) -> Team {
-        let crew = MemoryCrew::new(2, &plan.snapshot(), plan.sizes, room).unwrap();
+        let snapshot = plan.snapshot();
+        let count = plan.workers;
+        let stats: Vec<_> = (0..count)
+            .map(|_| Arc::new(WorkerStats::new(2, 64).among(count)))
+            .collect();
+        let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::default())).collect();
+        let worker = |(number, own): (u8, &Arc<WorkerStats>)| {
+            let io = Fabric {
+                ports: MemoryIo::new(2),
+                handed: Vec::new(),
+                room,
+                coming: VecDeque::new(),
+            };
+            let index = TagIndex::new(8192, false).unwrap();
+            let (snapshot, mailbox) = (Arc::clone(&snapshot), Arc::clone(&mailboxes[usize::from(number)]));
+            let others = stats.iter().cloned().zip(mailboxes.iter().cloned());
+            let others = others.filter(|(other, _)| !Arc::ptr_eq(other, own));
+            let own = Arc::clone(own);
+            let worker = Worker::new(number, io, index, plan.sizes, snapshot, own, mailbox);
+            worker.unwrap().beside(others)
+        };
         Team {
-            stats: crew.stats().to_vec(),
-            crew,
+            workers: (0..count).zip(&stats).map(worker).collect(),
+            stats,
+            mailboxes,
             key: ShardKey::from_seed(plan.sizes.seed),
-            shards: ShardMap::even(plan.workers),
+            shards: ShardMap::even(count),
             plan,
             now: Tick(0),
         }
@@ -60,13 +130,18 @@ impl Team {
     /// Lets so many ticks pass, after which everybody has turned until nothing is due.
     pub(super) fn pass(&mut self, ticks: u32) {
         self.now = self.now.after(ticks);
-        self.crew.turn_until_idle(self.now);
-        self.crew.take_sent();
+        for worker in &mut self.workers {
+            worker.turn(self.now);
+            while worker.next_timer().is_some_and(|due| self.now.reached(due)) {
+                worker.turn(self.now);
+            }
+            worker.io_mut().ports.take_sent();
+        }
     }
 
     /// Whether a client has a connection.
     pub(super) fn has(&self, from: SocketAddrV4) -> bool {
-        let table = &self.crew.workers()[usize::from(self.owner(from))].table;
+        let table = &self.workers[usize::from(self.owner(from))].table;
         let mut found = false;
         table.scan(0, usize::MAX, |_, record| {
             found |= (record.inbound.source(), record.inbound.source_port()) == (*from.ip(), from.port());
@@ -77,9 +152,13 @@ impl Team {
     /// Publishes a changed plan to all workers.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut Plan)) {
         change(&mut self.plan);
-        self.crew.publish(&self.plan.snapshot());
-        self.crew.turn(self.now);
-        self.crew.collect();
+        let snapshot = self.plan.snapshot();
+        for (worker, mailbox) in self.workers.iter_mut().zip(&self.mailboxes) {
+            let order = Order::Publish(Arc::clone(&snapshot));
+            mailbox.orders.push(order).unwrap();
+            worker.turn(self.now);
+            while mailbox.spent.pop().is_some() {}
+        }
     }
 
     /// Lets a packet arrive at that worker's queue; all turn until it is through. Who handed it to whom, and what
@@ -101,25 +180,26 @@ impl Team {
 
     /// As [`Team::deliver`]; frames as they are.
     pub(super) fn carry(&mut self, at: u8, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
-        self.crew.arrive_at(at, port, frame);
-        self.settle()
-    }
-
-    /// The same, at the queue that the port's device chooses.
-    pub(super) fn come(&mut self, port: PortId, frame: &[u8]) -> (Vec<HandOver>, Vec<SentBy>) {
-        self.crew.arrive(port, frame);
-        self.settle()
-    }
-
-    /// Lets all turn until everything is through. Who handed what to whom, and what was sent, by whom.
-    fn settle(&mut self) -> (Vec<HandOver>, Vec<SentBy>) {
+        self.workers[usize::from(at)].io_mut().ports.arrive(port, frame);
+        let (mut handed, mut sent) = (Vec::new(), Vec::new());
         // Handed over twice at the most, against the order of workers.
         for _ in 0..3 {
-            self.crew.turn(self.now);
+            for number in 0..self.workers.len() as u8 {
+                let worker = &mut self.workers[usize::from(number)];
+                worker.turn(self.now);
+                let frames = worker.io_mut().ports.take_sent();
+                sent.extend(frames.into_iter().map(|(port, frame)| (number, port, frame)));
+                for (to, arrival, packet) in std::mem::take(&mut worker.io_mut().handed) {
+                    handed.push((number, to));
+                    self.workers[usize::from(to)]
+                        .io_mut()
+                        .coming
+                        .push_back((arrival, packet));
+                }
+            }
         }
-        assert!(!self.crew.is_waiting());
         assert!(self.stats.iter().all(|stats| stats.conserves()));
-        (self.crew.take_handed(), self.crew.take_sent())
+        (handed, sent)
     }
 }
 
