@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use tidegate::config;
-use tidegate::replay::{Replay, Scenario, run};
+use tidegate::replay::{Outcome, Replay, Scenario, Spread, run};
 
 const GATEWAY: &str = r#"
 node: { name: gw1, limits: { connections: 1000 } }
@@ -137,4 +137,48 @@ fn days_pass_in_a_moment() {
     let last = lines.last().unwrap();
     assert_eq!(last["at"], 2_678_400.0);
     assert_eq!(last["connections"].as_array().unwrap().len(), 0);
+}
+
+/// Whatever the ports do, with several workers a packet goes where it goes with one, and is in one worker's table.
+#[test]
+fn several_workers_do_the_same_over_every_kind_of_port() {
+    let config = config::parse("gateway.yaml", GATEWAY).unwrap();
+    let frame: Vec<u8> = (0..SYN.len() / 2)
+        .map(|at| u8::from_str_radix(&SYN[2 * at..2 * at + 2], 16).unwrap())
+        .collect();
+    for workers in 1..=4 {
+        for spread in [Spread::Rss, Spread::Random, Spread::WrongHash] {
+            let mut gateway = Replay::with_workers(&config, workers, spread).unwrap();
+            gateway.advance_to(5.0);
+            let outcomes = gateway.inject(0, &frame);
+            assert!(matches!(&outcomes[..], [Outcome::Sent(1, _)]), "{outcomes:?}");
+            let connections = gateway.connections();
+            assert_eq!(connections.len(), 1, "{workers}, {spread:?}");
+            let handed: u64 = gateway.stats().iter().map(|stats| stats.handed_over.get()).sum();
+            match spread {
+                Spread::Rss => assert_eq!(handed, 0),
+                Spread::WrongHash => assert_eq!(handed, u64::from(workers > 1)),
+                Spread::Random => assert!(handed <= 1),
+            }
+            gateway.advance_to(70.0);
+            assert!(gateway.connections().is_empty());
+            assert!(gateway.stats().iter().all(|stats| stats.conserves()));
+        }
+    }
+}
+
+#[test]
+fn persistence_is_refused_to_several_workers() {
+    let text = GATEWAY.replace(
+        "local_addresses: dip }",
+        "local_addresses: dip, persistence: { timeout: 60 } }",
+    );
+    let config = config::parse("gateway.yaml", &text).unwrap();
+    assert!(Replay::with_workers(&config, 1, Spread::Rss).is_ok());
+    let refused = Replay::with_workers(&config, 2, Spread::Rss).map(|_| ());
+    let message = refused.unwrap_err().to_string();
+    assert!(
+        message.contains("web") && message.contains("--workers 1"),
+        "{message}"
+    );
 }
