@@ -236,13 +236,10 @@ fn several_workers_may_take_other_turns_and_nothing_else() {
     };
     let (from, to) = ("\"expect\": \"rs3\"", "\"expect\": \"rs2\"");
     assert!(other(from, to, 1).1.contains("rr-equal"));
-    // The model has no IPv6, no SCTP and no wrr.
-    assert!(
-        other(from, to, 2).0.contains(" 3 failed"),
-        "{:?}",
-        other(from, to, 2)
-    );
-    assert!(!other(from, to, 2).1.contains("rr-equal"));
+    // The model has no IPv6 and no SCTP; its rr is near enough to wrr where the recording changes to that.
+    let (summary, failures) = other(from, to, 2);
+    assert!(summary.ends_with(" 2 failed"), "{failures}");
+    assert!(!failures.contains("rr-equal"), "{failures}");
     let refused = other(from, "\"expect\": \"icmp:3/3\"", 2).1;
     assert!(
         refused.contains("rr-equal: event 0 (syn)\n  expected icmp:3/3"),
