@@ -252,6 +252,8 @@ impl Replay {
             self.crew.turn(self.now);
         }
         self.crew.collect();
+        // What a turn sends besides, such as announcements, is no answer to anything.
+        self.crew.take_sent();
         connections
     }
 
