@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use tidegate::config;
-use tidegate::replay::{Replay, Scenario, run};
+use tidegate::replay::{Outcome, Replay, Scenario, Spread, run};
 
 const GATEWAY: &str = r#"
 node: { name: gw1, limits: { connections: 1000 } }
@@ -34,7 +34,7 @@ fn replay(scenario: &str, connections: bool) -> (Vec<Value>, Result<(), String>)
         connections,
     };
     let outcome = run(&mut gateway, scenario, &mut out).map_err(|error| error.to_string());
-    assert!(gateway.stats().conserves());
+    assert!(gateway.stats().iter().all(|stats| stats.conserves()));
     let lines = String::from_utf8(out).unwrap();
     (
         lines
@@ -137,4 +137,32 @@ fn days_pass_in_a_moment() {
     let last = lines.last().unwrap();
     assert_eq!(last["at"], 2_678_400.0);
     assert_eq!(last["connections"].as_array().unwrap().len(), 0);
+}
+
+/// Whatever the ports do, with several workers a packet goes where it goes with one, and is in one worker's table.
+#[test]
+fn several_workers_do_the_same_over_every_kind_of_port() {
+    let config = config::parse("gateway.yaml", GATEWAY).unwrap();
+    let frame: Vec<u8> = (0..SYN.len() / 2)
+        .map(|at| u8::from_str_radix(&SYN[2 * at..2 * at + 2], 16).unwrap())
+        .collect();
+    for workers in 1..=4 {
+        for spread in [Spread::Rss, Spread::Random, Spread::WrongHash] {
+            let mut gateway = Replay::with_workers(&config, workers, spread).unwrap();
+            gateway.advance_to(5.0);
+            let outcomes = gateway.inject(0, &frame);
+            assert!(matches!(&outcomes[..], [Outcome::Sent(1, _)]), "{outcomes:?}");
+            let connections = gateway.connections();
+            assert_eq!(connections.len(), 1, "{workers}, {spread:?}");
+            let handed: u64 = gateway.stats().iter().map(|stats| stats.handed_over.get()).sum();
+            match spread {
+                Spread::Rss => assert_eq!(handed, 0),
+                Spread::WrongHash => assert_eq!(handed, u64::from(workers > 1)),
+                Spread::Random => assert!(handed <= 1),
+            }
+            gateway.advance_to(70.0);
+            assert!(gateway.connections().is_empty());
+            assert!(gateway.stats().iter().all(|stats| stats.conserves()));
+        }
+    }
 }

@@ -15,6 +15,7 @@ mod snat;
 mod table;
 
 use crate::config;
+use crate::replay::Spread;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use client::ClientError;
 use std::fmt::Display;
@@ -87,6 +88,12 @@ enum Command {
         /// Print the connection table after each event
         #[arg(long)]
         connections: bool,
+        /// So many workers, who take turns
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+        workers: u8,
+        /// How the ports spread frames over the queues of several workers
+        #[arg(long, value_name = "HOW", value_enum, default_value_t = Spread::Rss)]
+        spread: Spread,
         /// The scenario, one JSON event a line; - reads standard input
         scenario: PathBuf,
     },
@@ -278,9 +285,11 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Replay {
             config,
             connections,
+            workers,
+            spread,
             scenario,
         } => {
-            replay::replay(&config, &scenario, connections, &mut out)?;
+            replay::replay(&config, &scenario, connections, (workers, spread), &mut out)?;
         }
         Command::ServerSetup(options) => server_setup::server_setup(&options, &mut out)?,
         Command::Bench(options) => {

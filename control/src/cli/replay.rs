@@ -2,16 +2,17 @@
 
 use super::{Failure, warn};
 use crate::config;
-use crate::replay::{self, Replay, Scenario, ScenarioError};
+use crate::replay::{self, Replay, Scenario, ScenarioError, Spread};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
-/// Replays `scenario`, or standard input when it is `-`.
+/// Replays `scenario`, or standard input when it is `-`, by so many workers.
 pub(super) fn replay(
     config: &Path,
     scenario: &Path,
     connections: bool,
+    (workers, spread): (u8, Spread),
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let config = config::load(config)?;
@@ -27,7 +28,8 @@ pub(super) fn replay(
         })?;
         (name, Box::new(BufReader::new(file)))
     };
-    let mut replay = Replay::new(&config).map_err(|error| Failure::Other(error.to_string()))?;
+    let replay = Replay::with_workers(&config, workers, spread);
+    let mut replay = replay.map_err(|error| Failure::Other(error.to_string()))?;
     let outcome = replay::run(
         &mut replay,
         Scenario {

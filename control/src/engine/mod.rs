@@ -19,7 +19,7 @@ mod peer;
 mod privileges;
 mod queues;
 mod rings;
-mod rss;
+pub(crate) mod rss;
 mod rte_index;
 mod run;
 mod snat_words;

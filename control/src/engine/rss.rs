@@ -40,7 +40,7 @@ fn set(port: &Port, snapshot: &Snapshot, key: &ShardKey, to_source: bool) -> Res
 
 /// Whether packets that arrive at a device belong to the owner of their source: those to VIPs, and those that SNAT lets
 /// out. Else they are answers, and belong to that of their destination. A port that has both has one of them right.
-fn is_client_facing(port: PortId, snapshot: &Snapshot) -> bool {
+pub(crate) fn is_client_facing(port: PortId, snapshot: &Snapshot) -> bool {
     let is_on = |other: PortId| {
         let settings = snapshot.ports.get(usize::from(other.0));
         let parent = settings

@@ -1,32 +1,41 @@
 //! `tidegate replay`: the same pipeline over in-memory ports and a virtual clock, without DPDK. It answers "what
 //! would happen to this packet", lets a timeout of fifteen minutes pass in a millisecond, and is how recordings
-//! of other gateways are replayed against this one.
+//! of other gateways are replayed against this one. It has one worker, or several, who take turns in one thread: the same
+//! scenario gives the same answer every time.
 
 mod scenario;
+mod spread;
 
 pub use scenario::{Scenario, ScenarioError, run};
+pub use spread::Spread;
 
 use crate::config::Config;
 use crate::ipvsadm;
 use crate::model::{Model, ModelError, with_vlans};
 use dataplane::drops::DropReason;
-use dataplane::flow::{Connection, TagIndex};
+use dataplane::flow::Connection;
 use dataplane::packet::{MacAddr, PortId};
+use dataplane::scheduler::Load;
 use dataplane::service::PortSettings;
 use dataplane::time::{TICKS_PER_SECOND, Tick};
-use dataplane::worker::{Listing, Mailbox, MemoryIo, Order, ServerStats, Worker, WorkerStats};
+use dataplane::worker::shard::ShardKey;
+use dataplane::worker::{Listing, MemoryCrew, Order, WorkerStats};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The hash seed of every replay: equal scenarios give equal answers.
 const SEED: u64 = 0x7469_6465_6761_7465;
+/// Packets that a worker may hand over before they are carried on: as many as a ring between threads holds.
+const RING: usize = 1024;
+/// Rounds that a frame takes at the most: from ring to ring, a datagram that it completes once more, and answers.
+const ROUNDS: usize = 64;
+/// Turns in which workers have looked at some hundreds of servers of each other.
+const LOOK: usize = 8;
 
 /// A gateway in memory.
 pub struct Replay {
     model: Model,
-    worker: Worker<MemoryIo, TagIndex>,
-    mailbox: Arc<Mailbox>,
-    stats: Arc<WorkerStats>,
+    crew: MemoryCrew,
     port_names: Vec<String>,
     now: Tick,
 }
@@ -63,42 +72,43 @@ pub enum ReplayError {
 }
 
 impl Replay {
-    /// The gateway that `config` describes, at time 0. Devices are not opened: every port is in memory, with its
-    /// configured MAC or 02:74:67:00:00:NN.
+    /// The gateway that `config` describes, with one worker, at time 0. Devices are not opened: every port is in memory, with
+    /// its configured MAC or 02:74:67:00:00:NN.
     ///
     /// # Errors
     /// The configuration contradicts itself, or memory is short.
     pub fn new(config: &Config) -> Result<Replay, ReplayError> {
+        Replay::with_workers(config, 1, Spread::Rss)
+    }
+
+    /// The same with several workers, whatever `config` says of them, and ports that spread frames over their queues in that
+    /// way.
+    ///
+    /// # Errors
+    /// The configuration contradicts itself, or memory is short.
+    pub fn with_workers(config: &Config, workers: u8, spread: Spread) -> Result<Replay, ReplayError> {
         let limits = &config.node.limits;
         let mut model = Model::new(
             with_vlans(config, devices(config)),
-            1,
+            workers,
             limits.services,
             limits.servers,
         );
         model.apply_file(config)?;
         // There is no kernel that could have its addresses: the active node is replayed.
         model.hold(config.kernel_owned().collect())?;
-        let stats = Arc::new(WorkerStats::new(config.ports.len(), limits.servers as usize));
-        let mailbox = Arc::new(Mailbox::default());
-        let sizes = limits.sizes(1, false, config.node.seed.unwrap_or(SEED));
-        let index = TagIndex::new(2 * limits.connections as usize, false)?;
-        let worker = Worker::new(
-            0,
-            MemoryIo::new(config.devices()),
-            index,
-            sizes,
-            model.snapshot(),
-            Arc::clone(&stats),
-            Arc::clone(&mailbox),
-        )?;
+        let sizes = limits.sizes(workers, false, config.node.seed.unwrap_or(SEED));
+        let snapshot = model.snapshot();
+        let mut crew = MemoryCrew::new(config.devices(), &snapshot, sizes, RING)?;
+        let key = ShardKey::from_seed(sizes.seed);
+        for port in (0..config.devices()).map(|number| PortId(number as u8)) {
+            crew.set_device(port, spread.device(port, &snapshot, &key));
+        }
         let with_device = &config.ports[..config.devices()];
         let port_names = with_device.iter().map(|port| port.name.clone()).collect();
         Ok(Replay {
             model,
-            worker,
-            mailbox,
-            stats,
+            crew,
             port_names,
             now: Tick(0),
         })
@@ -140,11 +150,27 @@ impl Replay {
 
     /// Puts a frame in at the port of that number; what comes out at once.
     pub fn inject(&mut self, port: usize, frame: &[u8]) -> Vec<Outcome> {
-        self.worker.io_mut().arrive(PortId(port as u8), frame);
+        self.crew.arrive(PortId(port as u8), frame);
         let mut outcomes = Vec::new();
-        while self.worker.io_mut().is_waiting() {
-            self.turn(&mut outcomes);
+        for _ in 0..ROUNDS {
+            if !self.crew.is_waiting() {
+                break;
+            }
+            self.watch(&mut outcomes, |crew, now| crew.turn(now));
         }
+        outcomes
+    }
+
+    /// Lets the clock tick once (10 ms), and all workers look at what the others have by now.
+    pub fn tick(&mut self) -> Vec<Outcome> {
+        self.now = self.now.after(1);
+        let mut outcomes = Vec::new();
+        self.watch(&mut outcomes, |crew, now| {
+            // A look takes a turn for each slice of servers.
+            for _ in 0..LOOK {
+                crew.turn_until_idle(now);
+            }
+        });
         outcomes
     }
 
@@ -158,21 +184,15 @@ impl Replay {
             // In steps of a second, for ARP, or to where the next timer is due.
             let step = self.now.after(TICKS_PER_SECOND);
             let due = self
-                .worker
-                .next_timer()
+                .crew
+                .next_timer(self.now)
                 .filter(|due| due.since(self.now) > 0 && step.reached(*due));
             let next = due.unwrap_or(step);
             self.now = if target.reached(next) { next } else { target };
             if self.model.is_rising() {
                 self.publish();
             }
-            // A turn handles so many timers: turn until none is left.
-            loop {
-                self.turn(&mut came);
-                if self.worker.next_timer().is_none_or(|due| !self.now.reached(due)) {
-                    break;
-                }
-            }
+            self.watch(&mut came, |crew, now| crew.turn_until_idle(now));
             let now = self.now();
             outcomes.extend(came.drain(..).map(|outcome| (now, outcome)));
         }
@@ -206,55 +226,72 @@ impl Replay {
 
     /// Every connection, in no particular order.
     pub fn connections(&mut self) -> Vec<Connection> {
-        let listing = Arc::new(Listing::new(1024));
-        let _ = self
-            .mailbox
-            .orders
-            .push(Order::ListConnections(Arc::clone(&listing)));
-        let mut connections = Vec::new();
-        let mut nothing = Vec::new();
-        while !listing.is_complete() {
-            self.turn(&mut nothing);
-            connections.extend(std::iter::from_fn(|| listing.entries.pop()));
+        let mailboxes = self.crew.mailboxes();
+        let listings: Vec<_> = mailboxes.iter().map(|_| Arc::new(Listing::new(1024))).collect();
+        for (mailbox, listing) in mailboxes.iter().zip(&listings) {
+            let _ = mailbox.orders.push(Order::ListConnections(Arc::clone(listing)));
         }
-        connections.extend(std::iter::from_fn(|| listing.entries.pop()));
-        while self.mailbox.spent.pop().is_some() {}
+        let mut connections = Vec::new();
+        loop {
+            let complete = listings.iter().all(|listing| listing.is_complete());
+            for listing in &listings {
+                connections.extend(std::iter::from_fn(|| listing.entries.pop()));
+            }
+            if complete {
+                break;
+            }
+            self.crew.turn(self.now);
+        }
+        self.crew.collect();
+        // What a turn sends besides, such as announcements, is no answer to anything.
+        self.crew.take_sent();
         connections
     }
 
-    /// What is counted for a server slot.
+    /// The connections that all workers count for a server slot.
     #[must_use]
-    pub fn server_stats(&self, slot: u32) -> &ServerStats {
-        &self.stats.servers[slot as usize]
+    pub fn server_load(&self, slot: u32) -> Load {
+        let workers = self.crew.stats().iter();
+        let loads = workers.map(|stats| stats.servers[slot as usize].load());
+        loads.fold(Load::default(), Load::and)
     }
 
-    /// Everything that is counted.
+    /// Everything that each worker counts.
     #[must_use]
-    pub fn stats(&self) -> &WorkerStats {
-        &self.stats
+    pub fn stats(&self) -> &[Arc<WorkerStats>] {
+        self.crew.stats()
     }
 
     fn publish(&mut self) {
         let passed = u64::from(self.now.0) * 1000 / u64::from(TICKS_PER_SECOND);
         self.model.set_time(Duration::from_millis(passed));
-        let _ = self.mailbox.orders.push(Order::Publish(self.model.snapshot()));
+        self.crew.publish(&self.model.snapshot());
         // Nothing arrives in this turn; it only takes the snapshot.
-        self.worker.turn(self.now);
-        while self.mailbox.spent.pop().is_some() {}
+        self.crew.turn(self.now);
+        self.crew.collect();
     }
 
-    fn turn(&mut self, outcomes: &mut Vec<Outcome>) {
-        let before: Vec<u64> = self.stats.drops.iter().map(|count| count.get()).collect();
-        self.worker.turn(self.now);
-        let sent = self.worker.io_mut().take_sent();
+    /// Lets the workers do something; what comes out.
+    fn watch(&mut self, outcomes: &mut Vec<Outcome>, act: impl FnOnce(&mut MemoryCrew, Tick)) {
+        let before = self.drops();
+        act(&mut self.crew, self.now);
+        let sent = self.crew.take_sent();
         outcomes.extend(
             sent.into_iter()
-                .map(|(port, frame)| Outcome::Sent(port.0.into(), frame)),
+                .map(|(_, port, frame)| Outcome::Sent(port.0.into(), frame)),
         );
-        for (&reason, before) in DropReason::ALL.iter().zip(before) {
-            let count = self.stats.drops[reason as usize].get() - before;
-            outcomes.extend((0..count).map(|_| Outcome::Dropped(reason)));
+        for ((&reason, before), after) in DropReason::ALL.iter().zip(before).zip(self.drops()) {
+            outcomes.extend((before..after).map(|_| Outcome::Dropped(reason)));
         }
+    }
+
+    /// What all workers have dropped, by reason in the order of [`DropReason::ALL`].
+    fn drops(&self) -> Vec<u64> {
+        let by = |reason: &DropReason| {
+            let workers = self.crew.stats().iter();
+            workers.map(|stats| stats.drops[*reason as usize].get()).sum()
+        };
+        DropReason::ALL.iter().map(by).collect()
     }
 }
 

@@ -53,7 +53,7 @@ impl Load {
     /// This and that together.
     #[inline]
     #[must_use]
-    pub(crate) const fn and(self, other: Load) -> Load {
+    pub const fn and(self, other: Load) -> Load {
         Load {
             active: self.active.saturating_add(other.active),
             inactive: self.inactive.saturating_add(other.inactive),

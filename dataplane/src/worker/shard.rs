@@ -244,11 +244,13 @@ impl fmt::Debug for ShardKey {
 pub struct ShardMap([u8; SHARDS]);
 
 impl ShardMap {
-    /// The shards dealt out in turn to `workers` workers (1 to 128; anything else is taken as the nearest).
+    /// The shards in runs of neighbours for `workers` workers (1 to 128; anything else is taken as the nearest). The top
+    /// bits of a shard are those that the low bits of addresses and ports change, in which neighbouring clients, and a
+    /// client's ports, differ: so these are spread over all workers.
     #[must_use]
     pub fn even(workers: u8) -> ShardMap {
         let workers = usize::from(workers).clamp(1, SHARDS);
-        ShardMap(std::array::from_fn(|shard| (shard % workers) as u8))
+        ShardMap(std::array::from_fn(|shard| (shard * workers / SHARDS) as u8))
     }
 
     /// The worker that owns `shard`, by its index.
@@ -481,6 +483,31 @@ mod tests {
             }
         }
         assert_eq!(ShardMap::even(0), ShardMap::even(1));
+    }
+
+    /// Dealt out in turn, sixteen neighbours with one port were all of one worker of two, or of four.
+    #[test]
+    fn neighbouring_clients_and_a_clients_ports_are_of_all_workers() {
+        for (seed, workers) in (0..20).flat_map(|seed| [2u8, 3, 4, 8].map(|workers| (seed, workers))) {
+            let (key, map) = (ShardKey::from_seed(seed % 4), ShardMap::even(workers));
+            let spread = |shard_of: &dyn Fn(u16) -> Shard| {
+                let mut counts = vec![0; usize::from(workers)];
+                (0..16).for_each(|n| counts[usize::from(map.owner(shard_of(n)))] += 1);
+                counts
+            };
+            let start = 16 * seed as u16;
+            let address = |n: u16| Ipv4Addr::from(0x0a01_0000 + u32::from(start + n));
+            for counts in [
+                spread(&|n| key.shard(address(n), 40_000)),
+                spread(&|n| key.shard(address(0), 40_000 + n)),
+            ] {
+                let fair = 16 / usize::from(workers);
+                assert!(
+                    counts.iter().all(|count| fair.abs_diff(*count) <= 1),
+                    "{counts:?}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod capacity;
 pub(crate) mod carried;
 mod checksums;
 mod cluster;
+mod devices;
 mod discovery;
 mod endings;
 mod errors;

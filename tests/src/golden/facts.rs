@@ -33,6 +33,14 @@ pub(super) struct Facts {
     pub(super) gue_port: Option<u16>,
     /// The command of an error scenario.
     pub(super) cmd: String,
+    /// The schedulers of its services.
+    pub(super) schedulers: BTreeSet<String>,
+    /// Whether a service remembers its clients.
+    pub(super) is_persistent: bool,
+    /// Whether a service schedules each packet by itself.
+    pub(super) one_packet: bool,
+    /// Whether a server has thresholds.
+    pub(super) has_thresholds: bool,
 }
 
 /// The facts of a recording.
@@ -57,6 +65,10 @@ pub(super) fn none() -> Facts {
         sysctls: BTreeSet::new(),
         gue_port: None,
         cmd: String::new(),
+        schedulers: BTreeSet::new(),
+        is_persistent: false,
+        one_packet: false,
+        has_thresholds: false,
     }
 }
 
@@ -94,10 +106,25 @@ impl Facts {
         let Ok(command) = ipvsadm::parse_line(line) else {
             return;
         };
-        if let Command::AddServer(_, server) | Command::EditServer(_, server) = command
-            && let Forwarding::Tun(Tunnel::Gue { port, .. }) = server.forwarding
-        {
-            self.gue_port = Some(port);
+        match command {
+            Command::AddService(service) | Command::EditService(service) => {
+                self.schedulers.insert(service.scheduler);
+                self.is_persistent |= service.persistence.is_some();
+                self.one_packet |= service.one_packet;
+            }
+            Command::AddServer(_, server) | Command::EditServer(_, server) => {
+                self.has_thresholds |= server.upper_threshold != 0;
+                if let Forwarding::Tun(Tunnel::Gue { port, .. }) = server.forwarding {
+                    self.gue_port = Some(port);
+                }
+            }
+            _ => {}
         }
+    }
+
+    /// Whether the order of servers is each worker's own: these go by what they have picked before.
+    pub(super) fn takes_turns(&self) -> bool {
+        let by_turns = ["rr", "wrr", "lblc", "lblcr"];
+        self.schedulers.iter().any(|name| by_turns.contains(&&**name))
     }
 }

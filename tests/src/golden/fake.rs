@@ -391,6 +391,8 @@ impl Gateway for Fake {
         }
     }
 
+    fn look_round(&mut self) {}
+
     fn advance(&mut self, by: Duration) {
         self.now += by;
         let now = self.now;

@@ -81,6 +81,8 @@ pub trait Gateway {
     fn unreachable(&mut self, address: IpAddr, on: bool) -> Result<(), String>;
     /// A frame arrives.
     fn inject(&mut self, port: Port, frame: &[u8]) -> Injected;
+    /// Lets workers see what the others have, as they do every 10 ms; no time passes in the recording.
+    fn look_round(&mut self);
     /// Time passes.
     fn advance(&mut self, by: Duration);
     /// The connection table, in any order.

@@ -15,6 +15,10 @@ pub(super) enum Verdict {
     Passed,
     /// As expected under these rules.
     Deviating(BTreeSet<Reason>),
+    /// Several workers: right by the rules of [`turns`](super::turns).
+    InTurns,
+    /// Several workers: right with clients dealt out in another way.
+    ByAnotherSeed,
     Unsupported(&'static Row),
     Failed(Vec<Failure>),
 }
@@ -40,6 +44,7 @@ pub(super) struct Check<'a> {
     reasons: BTreeSet<Reason>,
     skipped: Option<&'static Row>,
     checks: usize,
+    any_server: bool,
 }
 
 impl<'a> Check<'a> {
@@ -54,7 +59,18 @@ impl<'a> Check<'a> {
             reasons: BTreeSet::new(),
             skipped: None,
             checks: 0,
+            any_server: false,
         }
+    }
+
+    /// Which server packets go to is not compared from here on.
+    pub(super) fn let_any_server(&mut self) {
+        self.any_server = true;
+    }
+
+    /// Whether that is not compared.
+    pub(super) fn lets_any_server(&self) -> bool {
+        self.any_server
     }
 
     /// From here on it is about this event.
@@ -87,6 +103,14 @@ impl<'a> Check<'a> {
             expected,
             seen,
         });
+    }
+
+    /// Takes another's verdict on what was recorded and what is seen.
+    pub(super) fn judge(&mut self, expected: &str, seen: &str, verdict: Result<(), String>) {
+        self.checks += 1;
+        if let Err(problem) = verdict {
+            self.fail(expected, &format!("{seen}: {problem}"));
+        }
     }
 
     /// Compares; a rule that changes the expectation is asked first.
@@ -131,6 +155,8 @@ pub struct Report {
     passed: usize,
     deviating: BTreeMap<Reason, Vec<String>>,
     deviated: usize,
+    in_turns: usize,
+    by_another_seed: Vec<String>,
     unsupported: BTreeMap<(u8, &'static str), usize>,
     failed: usize,
     lines: Vec<String>,
@@ -149,6 +175,8 @@ impl Report {
                         .push(format!("{file}: {scenario}"));
                 }
             }
+            Verdict::InTurns => self.in_turns += 1,
+            Verdict::ByAnotherSeed => self.by_another_seed.push(format!("{file}: {scenario}")),
             Verdict::Unsupported(row) => *self.unsupported.entry((row.issue, row.what)).or_default() += 1,
             Verdict::Failed(failures) => {
                 self.failed += 1;
@@ -177,11 +205,23 @@ impl Report {
         self.failed == 0 && self.passed + self.deviated > 0
     }
 
+    /// How much failed.
+    #[must_use]
+    pub fn failed(&self) -> usize {
+        self.failed
+    }
+
     /// The last line.
     #[must_use]
     pub fn summary(&self) -> String {
+        self.summary_of(self.failed)
+    }
+
+    /// The same with another number of failures.
+    #[must_use]
+    pub fn summary_of(&self, failed: usize) -> String {
         let unsupported: usize = self.unsupported.values().sum();
-        let (passed, deviating, failed) = (self.passed, self.deviated, self.failed);
+        let (passed, deviating) = (self.passed, self.deviated);
         format!("golden: {passed} passed, {deviating} deviating, {unsupported} unsupported, {failed} failed")
     }
 
@@ -191,18 +231,33 @@ impl Report {
         &self.lines
     }
 
-    /// Prints failures, deviations with their reasons, what is unsupported, and the summary.
-    pub fn print(&self) {
-        self.lines.iter().for_each(|line| println!("{line}"));
+    /// Prints failures, deviations with their reasons, what is unsupported, and all of it in numbers.
+    pub fn print(&self, gateway: &str) {
+        self.lines.iter().for_each(|line| println!("{gateway}: {line}"));
         for ((what, reason), scenarios) in &self.deviating {
-            println!("deviating, {} scenarios: {what}: {reason}", scenarios.len());
+            println!(
+                "{gateway}: deviating, {} scenarios: {what}: {reason}",
+                scenarios.len()
+            );
         }
         for ((issue, what), count) in &self.unsupported {
-            println!("unsupported until issue {issue}, {count} scenarios: {what}");
+            println!("{gateway}: unsupported until issue {issue}, {count} scenarios: {what}");
+        }
+        for scenario in &self.by_another_seed {
+            println!("{gateway}: under another seed: {scenario}");
         }
         if self.failed == 0 && !self.good() {
-            println!("nothing was replayed");
+            println!("{gateway}: nothing was replayed");
         }
-        println!("{}", self.summary());
+        let unsupported: usize = self.unsupported.values().sum();
+        println!(
+            "{gateway}: {} to the letter, {} in other turns, {} under another seed, {} deviating, {unsupported} \
+             unsupported, {} failed",
+            self.passed,
+            self.in_turns,
+            self.by_another_seed.len(),
+            self.deviated,
+            self.failed
+        );
     }
 }

@@ -53,10 +53,10 @@ fn server_v6(host: u8) -> Ipv6Addr {
     Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, host.into())
 }
 
-/// The gateway's configuration. It has no service: the scenarios' commands make them.
-pub(super) fn configuration() -> String {
+/// The gateway's configuration, with a seed of its hashes. It has no service: the scenarios' commands make them.
+pub(super) fn configuration(seed: u16) -> String {
     let mut yaml = format!(
-        "node: {{ name: golden, seed: 1, limits: {{ connections: 65536 }} }}
+        "node: {{ name: golden, seed: {seed}, limits: {{ connections: 4096, services: 64, servers: 256 }} }}
 ports:
   - {{ name: wan, device: net_null0, mac: \"{}\", addresses: [10.0.0.1/24, \"fd00::1/64\"] }}
   - {{ name: lan, device: net_null1, mac: \"{}\", addresses: [192.168.1.1/24, \"fd01::1/64\"] }}

@@ -8,6 +8,7 @@ use super::report::Check;
 use super::rig;
 use super::rules::Expected;
 use super::sctp;
+use super::turns::Turns;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,17 +17,24 @@ use std::time::Duration;
 const ISN: u32 = 1000;
 const ACKNOWLEDGED: u32 = 5000;
 
+/// Milliseconds in which no connection ends by itself.
+const SOON: u64 = 1000;
+
 struct Replay<'a> {
     gateway: &'a mut dyn Gateway,
     scenario: &'a Sched,
     /// Every server that the scenario has ever named.
     servers: BTreeMap<String, IpAddr>,
     clock_ms: u64,
+    /// Judges instead of a comparison.
+    turns: Option<Turns>,
 }
 
+/// Replays a scenario, and compares; where `turns` are given, these judge.
 pub(super) fn replay(
     scenario: &Sched,
     gateway: &mut dyn Gateway,
+    turns: Option<Turns>,
     check: &mut Check<'_>,
 ) -> Result<(), String> {
     settings(gateway, scenario.sysctl.iter(), check);
@@ -45,7 +53,11 @@ pub(super) fn replay(
         scenario,
         servers,
         clock_ms: 0,
+        turns,
     };
+    for line in &scenario.ipvsadm {
+        replay.note(line);
+    }
     for (number, event) in scenario.events.iter().enumerate() {
         check.at(Some(number), &event.op);
         replay
@@ -58,6 +70,9 @@ pub(super) fn replay(
     check.at(None, "final_counts");
     if let Some(counts) = &scenario.final_counts {
         replay.counts(counts, check);
+    }
+    if let Some(turns) = &replay.turns {
+        check.judge("shares as recorded", "others", turns.shares());
     }
     Ok(())
 }
@@ -92,6 +107,12 @@ pub(super) fn command(gateway: &mut dyn Gateway, line: &str) -> Result<(), Strin
 
 impl Replay<'_> {
     fn event(&mut self, event: &SchedEvent, check: &mut Check<'_>) -> Result<(), String> {
+        let is_later = event
+            .t_ms
+            .map_or(event.op == "wait", |at| at > self.clock_ms + SOON);
+        if is_later && let Some(turns) = &mut self.turns {
+            turns.time_passes();
+        }
         match (event.t_ms, event.op.as_str(), event.ms) {
             (Some(at), _, _) => {
                 self.gateway
@@ -101,6 +122,7 @@ impl Replay<'_> {
             (None, "wait", Some(ms)) => self.gateway.advance(Duration::from_millis(ms)),
             _ => {}
         }
+        self.gateway.look_round();
         match event.op.as_str() {
             "wait" | "counts" => Ok(()),
             "sysctl" => {
@@ -117,7 +139,9 @@ impl Replay<'_> {
                     self.servers
                         .insert(id.clone(), addr.parse().map_err(|e| format!("{addr}: {e}"))?);
                 }
-                command(self.gateway, event.cmd.as_ref().ok_or("no command")?)
+                let line = event.cmd.as_ref().ok_or("no command")?;
+                self.note(line);
+                command(self.gateway, line)
             }
             "syn" | "est" | "data" | "fin" | "rst" | "udp" | "sctp-init" => self.packets(event, check),
             other => Err(format!("operation `{other}` is not known")),
@@ -147,8 +171,21 @@ impl Replay<'_> {
             .map(|packet| self.gateway.inject(Port::Wan, &frames::frame(Port::Wan, packet)))
             .collect();
         let went = frames::went(&injected, &packets, dr);
-        check.expect(Expected::Went(expect), &Expected::Went(went));
+        match &mut self.turns {
+            None => check.expect(Expected::Went(expect), &Expected::Went(went)),
+            Some(turns) => {
+                let verdict = turns.went(event, (source, target), &expect, &went);
+                check.judge(&expect, &went, verdict);
+            }
+        }
         Ok(())
+    }
+
+    /// Tells the judge of a command.
+    fn note(&mut self, line: &str) {
+        if let Some(turns) = &mut self.turns {
+            turns.command(line, &self.servers);
+        }
     }
 
     fn service(&self) -> Result<SocketAddr, String> {
@@ -168,6 +205,7 @@ impl Replay<'_> {
     }
 
     fn counts(&mut self, counts: &Counted, check: &mut Check<'_>) {
+        let mut all = BTreeMap::new();
         let named: Vec<_> = counts.keys().chain(self.servers.keys()).cloned().collect();
         for id in named.into_iter().collect::<std::collections::BTreeSet<_>>() {
             let Some(address) = self
@@ -180,8 +218,19 @@ impl Replay<'_> {
                 continue;
             };
             let seen = self.gateway.counts(address).map(|c| (c.active, c.inactive));
+            if self.turns.is_some() {
+                all.insert(id, seen);
+                continue;
+            }
             let expected = Expected::Counts(id.clone(), counts.get(&id).copied());
             check.expect(expected, &Expected::Counts(id, seen));
+        }
+        if let Some(turns) = &self.turns {
+            check.judge(
+                &format!("{counts:?}"),
+                &format!("{all:?}"),
+                turns.counts(counts, &all),
+            );
         }
     }
 }

@@ -11,8 +11,8 @@ mod snat;
 pub use dataplane::neighbour::Prefix;
 pub use marks::Mark;
 pub use network::{
-    AddressRange, Bond, BondMode, Device, Exception, InterfaceAddress, Link, LocalAddresses, Neighbour, Owner, Port,
-    PortRange, Route,
+    AddressRange, Bond, BondMode, Device, Exception, InterfaceAddress, Link, LocalAddresses, Neighbour,
+    Owner, Port, PortRange, Route,
 };
 pub use node::{Api, Hugepages, Idle, Limits, MOST_WORKERS, Metrics, Node, Workers};
 pub use service::{Listener, Pool, Server, Service, Vip};
