@@ -198,8 +198,8 @@ mod tests {
             let (_, count, each) = parts.into_iter().find(|part| part.0 == name).unwrap();
             count * each
         };
-        assert_eq!(bytes(1, "connections"), 91_000_000);
-        assert!((102_000_000..104_000_000).contains(&bytes(4, "connections")));
+        assert_eq!(bytes(1, "connections"), 81_000_000);
+        assert!((91_000_000..92_500_000).contains(&bytes(4, "connections")));
         assert_eq!(bytes(4, "servers"), 4 * bytes(1, "servers"));
         assert_eq!(bytes(4, "fragments"), bytes(1, "fragments"));
     }

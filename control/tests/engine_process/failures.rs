@@ -67,7 +67,7 @@ fn memory_that_is_not_there_is_named() {
         (
             "connections: 5000",
             "connections: 2000000000",
-            "node.limits.connections: tables and packets need 17",
+            "node.limits.connections: tables and packets need 15",
         ),
         (
             "memory: 128",
