@@ -119,6 +119,7 @@ fn run(gateway: &mut Gateway, steps: &[Step], bursts: bool) -> Vec<(PortId, Vec<
         if bursts && step.length % 3 != 0 {
             continue;
         }
+        gateway.now = gateway.now.after(step.sequence % 50);
         let frames = gateway.turn_raw();
         for (port, frame) in &frames {
             let is_plain = *port == LAN && frame[12..15] == [8, 0, 0x45];
