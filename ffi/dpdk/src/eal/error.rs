@@ -131,16 +131,17 @@ impl EalError {
 /// What helps. Drivers return all sorts of numbers for the same fault, so the log's words come first.
 fn remedy(device: &str, errno: i32, reason: &str) -> &'static str {
     let virtual_device = device.contains("net_") || device.contains("eth_");
+    // DPDK returns -1 here, which is not meant as EPERM.
+    if reason.contains("failed to select iommu type") {
+        return "load vfio_iommu_type1 (modprobe vfio_iommu_type1); on a machine whose IOMMU does not remap interrupts it \
+                wants to be told that this is known (options vfio_iommu_type1 allow_unsafe_interrupts=1)";
+    }
     if reason.contains("permission") || reason.contains("not permitted") || matches!(errno, EPERM | EACCES) {
         return "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW";
     }
     // The driver does not tell why, and there is only one reason.
     if reason.contains("could not open af_packet socket") {
         return "no permission: run as root, or with CAP_NET_RAW";
-    }
-    if reason.contains("failed to select iommu type") {
-        return "load vfio_iommu_type1 (modprobe vfio_iommu_type1); on a machine whose IOMMU does not remap interrupts it \
-                wants to be told that this is known (options vfio_iommu_type1 allow_unsafe_interrupts=1)";
     }
     if reason.contains("failed to parse device") {
         return "check the driver's name, and that it is installed or loaded (-d)";
