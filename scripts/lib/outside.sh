@@ -142,7 +142,8 @@ subject_down() {
     wait "$SUBJECT" 2>/dev/null || true
     rm -rf "/var/run/dpdk/macswap-$SUBJECT"
     SUBJECT=''
-    say quit >&7
+    # It may have ended with the other end of its memif already; nobody reads the pipe then.
+    (trap '' PIPE; say quit >&7) 2>/dev/null || true
     wait "$GENERATOR" 2>/dev/null || true
     exec 7>&-
     GENERATOR=''
